@@ -1,0 +1,3 @@
+"""The version of this program, read by packaging and written into every run folder."""
+
+VERSION = "0.1.0"
