@@ -1,0 +1,131 @@
+"""The vocabulary of what is kept: attempts, cells, preparations and whole runs, as a run folder holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from runner.facts import CellExit, Evidence, PreparedImage, Tally, TestCase
+from runner.machine import Inventory
+from runner.model import Cell, Plan, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One execution of a cell. ``files`` are paths relative to the cell's folder, with their sha256.
+
+    ``phases`` are seconds by name in the order of a cell's life: prepare (devices and files), start (to the first sign
+    of life), then what the evidence reports.
+    """
+
+    number: int
+    verdict: Verdict
+    exit: CellExit | None = None
+    started_at: str = ""
+    tally: Tally | None = None
+    evidence: Evidence | None = None
+    failing: tuple[TestCase, ...] = ()
+    device_ids: tuple[str, ...] = ()
+    phases: Mapping[str, float] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    cause_line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellRecord:
+    """All that is known of one planned cell: its verdict over all attempts, and every attempt."""
+
+    cell: Cell
+    verdict: Verdict
+    attempts: tuple[Attempt, ...] = ()
+    refused: bool = False
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedModel:
+    """A model ready to load. ``path`` is a host path; ``digest`` is over the content of its files."""
+
+    name: str
+    path: str
+    digest: str
+    source: str
+    revision: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareFailure:
+    """A preparation that failed: its cells get this verdict without a container."""
+
+    verdict: Verdict
+    log: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Done once per run before any cell's clock: keyed by image reference, by ``image reference|model``, by image."""
+
+    images: Mapping[str, PreparedImage] = field(default_factory=dict)
+    models: Mapping[str, PreparedModel] = field(default_factory=dict)
+    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    failures: Mapping[str, PrepareFailure] = field(default_factory=dict)
+    suites: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One execution of a plan. ``records`` in plan order; a planned cell without a record is missing.
+
+    ``root`` is the folder that relative paths of the matrix file start from; a resumed run needs it again.
+    ``images`` has, by platform, the image that was asked for in place of the file's.
+    """
+
+    run_id: str
+    plan: Plan
+    runtime: str
+    runtime_detail: str
+    inventory: Inventory
+    prepared: Prepared = Prepared()
+    records: tuple[CellRecord, ...] = ()
+    started_at: str = ""
+    ended_at: str = ""
+    finished: bool = False
+    interrupted: str = ""
+    command: str = ""
+    root: str = ""
+    expect_engine: str | None = None
+    images: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+
+    def record(self, cell: Cell) -> CellRecord | None:
+        """The record of a planned cell, or None if it is missing."""
+        return next((record for record in self.records if record.cell == cell), None)
+
+    def missing(self) -> tuple[Cell, ...]:
+        """Planned cells without a record."""
+        known = {record.cell for record in self.records}
+        return tuple(entry.cell for entry in self.plan.planned() if entry.cell not in known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The result of one cell in one run, as history keeps it.
+
+    ``result`` is P passed, F failed, f failed and passed within the run, I no answer (host fault or stop), - no result.
+    ``definition`` names the tests it ran and ``model`` the model; ``candidate`` is what was qualified (image digest).
+    """
+
+    run_id: str
+    result: str
+    outcome: str = ""
+    culprit: str = ""
+    cause: str = ""
+    started_at: str = ""
+    definition: str = ""
+    model: str = ""
+    candidate: str = ""
+    engine: str = ""
+    host: str = ""
+    seconds: float = 0.0
