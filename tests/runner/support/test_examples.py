@@ -1,0 +1,66 @@
+"""The example matrices of the methods agree with the table of methods, and expand to what their pages say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from runner.matrix import load
+from runner.model import Matrix
+
+ROOT = Path(__file__).resolve().parents[3]
+METHODS: dict[str, Any] = yaml.safe_load((ROOT / "tests/moe/methods.yaml").read_text(encoding="utf-8"))[
+    "methods"
+]
+
+
+def matrix(name: str) -> Matrix:
+    return load(ROOT / "docs" / "examples" / f"{name}.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "product", "excluded", "refused"),
+    [
+        ("methods", 120, 0, 0),
+        ("models", 54, 6, 0),
+        ("starts", 192, 48, 18),
+        ("known-broken", 6, 3, 0),
+        ("upstream", 1, 0, 0),
+    ],
+)
+def test_examples_expand(name: str, product: int, excluded: int, refused: int, tmp_path: Path) -> None:
+    folder = tmp_path / "docs" / "examples"
+    folder.mkdir(parents=True)
+    (tmp_path / "reports" / "upstream").mkdir(parents=True)  # prepared by hand (docs/upstream.md)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    (tmp_path / "images").symlink_to(ROOT / "images")
+    copied = folder / f"{name}.yaml"
+    copied.write_text((ROOT / "docs" / "examples" / f"{name}.yaml").read_text(encoding="utf-8"))
+    cells = load(copied).cells
+    found = (len(cells), sum(bool(c.excluded) for c in cells), sum(c.refused is not None for c in cells))
+    assert found == (product, excluded, refused)
+
+
+def test_the_methods_matrix_says_what_the_table_says() -> None:
+    seen = set()
+    for entry in matrix("methods").cells:
+        name = dict(entry.cell.axes)["quantization"]
+        record = METHODS[name]
+        seen.add(name)
+        assert entry.settings.expect.moe_method == record["moe_method"]
+        wanted = {"model": "bfloat16", "any": None}.get(record["weight"]["dtype"], record["weight"]["dtype"])
+        assert entry.settings.expect.expert_weight_dtype == wanted
+        assert dict(entry.settings.engine_args).get("quantization") == record["ask"].get("engine")
+        model = entry.settings.model
+        assert model is not None
+        assert model.recipe == "_".join(filter(None, ("qwen3moe", record["recipe"])))
+    assert seen == set(METHODS) - {"torchao", "fbgemm_fp8"}
+
+
+def test_every_recipe_of_the_table_is_described() -> None:
+    text = (ROOT / "tests/moe/recipes/__init__.py").read_text(encoding="utf-8")
+    for record in METHODS.values():
+        assert record["recipe"] is None or f'"{record["recipe"]}":' in text
