@@ -1,0 +1,59 @@
+"""What runs a cell: docker, local processes where no engine answers, and a scripted fake for tests.
+
+``find`` gives the runtime; its shape is :class:`runner.facts.Runtime`. Nothing here knows tests, reports or verdicts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from runner.errors import UsageError
+from runner.facts import Runtime
+from runner.runtimes.around import Swept, describe_host, engine_offers, sweep
+from runner.runtimes.fake import FakeCell, FakeClock, FakeRuntime
+from runner.runtimes.labels import BOOT_ID, CELL, OWNER_PID, OWNER_START, RUN, Owner, this_owner
+from runner.runtimes.stoppable import Stoppable
+
+__all__ = [
+    "BOOT_ID",
+    "CELL",
+    "OWNER_PID",
+    "OWNER_START",
+    "RUN",
+    "FakeCell",
+    "FakeClock",
+    "FakeRuntime",
+    "Owner",
+    "Stoppable",
+    "Swept",
+    "describe_host",
+    "engine_offers",
+    "find",
+    "sweep",
+    "this_owner",
+]
+
+Kind = Literal["auto", "docker", "process"]
+
+
+def find(kind: Kind, *, root: Path, cache: Path) -> Runtime:
+    """The runtime of that kind; ``auto`` takes docker where an engine answers within 3 s, else processes.
+
+    ``root`` is the project's folder, against which image folders are resolved; ``cache`` keeps venvs, locks and
+    build contexts. Raises :class:`UsageError` for ``docker`` where no engine answers.
+    """
+    from runner.runtimes.process import ProcessRuntime
+
+    if kind == "process":
+        return ProcessRuntime(root=root, cache=cache)
+    from runner.runtimes.docker import find_docker
+    from runner.runtimes.docker_errors import EngineError
+
+    try:
+        return find_docker(root=root, cache=cache)
+    except EngineError as error:
+        if kind == "auto":
+            return ProcessRuntime(root=root, cache=cache)
+        message = f"no Docker engine answers ({error}): start one (as root: make docker), set DOCKER_HOST, or use --runtime process"
+        raise UsageError(message) from error

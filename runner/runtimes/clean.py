@@ -1,0 +1,133 @@
+"""Finds and removes what runners that no longer live have left behind, and nothing of anybody else."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from runner.runtimes import labels
+from runner.runtimes.docker_cell import remove
+from runner.runtimes.docker_client import Engine, connect
+from runner.runtimes.docker_errors import EngineError
+from runner.runtimes.labels import Owner
+from runner.runtimes.process import owner_of
+from runner.runtimes.process_tree import Seen, marked, send
+
+
+class Kind(StrEnum):
+    """What can be left behind."""
+
+    CONTAINER = "container"
+    IMAGE = "image"
+    PROCESS = "process"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphan:
+    """One thing that was left behind. ``run`` and ``cell`` are as its labels say; ``problem`` why it stayed."""
+
+    kind: Kind
+    id: str
+    run: str = ""
+    cell: str = ""
+    problem: str = ""
+
+    def __str__(self) -> str:
+        name = " ".join(filter(None, (str(self.kind), self.id, f"(cell {self.cell})" if self.cell else "")))
+        return f"{name}: {self.problem}" if self.problem else name
+
+
+Connect = Callable[[], Engine]
+CONNECT_S = 10.0
+"""How long an engine may take to answer, seconds: more than when it is looked for, since orphans may load it."""
+
+
+def find_orphans(*, connect: Connect | None = None, proc: Path = Path("/proc")) -> tuple[Orphan, ...]:
+    """Containers and processes whose owner is dead, or lived on an earlier boot. Where no engine answers, processes only.
+
+    Raises :class:`EngineError` for an engine that answered once and then did not.
+    """
+    with _engine(connect) as engine:
+        return _find(engine, proc)
+
+
+def clean(
+    *, images: bool = False, connect: Connect | None = None, proc: Path = Path("/proc")
+) -> tuple[Orphan, ...]:
+    """Remove every orphan, and with ``images`` every image this tool made that no container needs.
+
+    What was removed comes first; what could not be removed follows with its problem. Raises as :func:`find_orphans`.
+    """
+    with _engine(connect) as engine:
+        done = [_end(orphan, engine) for orphan in _find(engine, proc)]
+        if images and engine is not None:
+            done += _images(engine)
+    return tuple(sorted(done, key=lambda orphan: bool(orphan.problem)))
+
+
+def _find(engine: Engine | None, proc: Path) -> tuple[Orphan, ...]:
+    found = []
+    for item in engine.containers(labels.RUN) if engine else ():
+        marks = item.get("Labels") or {}
+        if _abandoned(Owner.read(marks), proc):
+            found.append(
+                Orphan(
+                    kind=Kind.CONTAINER,
+                    id=str(item["Id"]),
+                    run=marks[labels.RUN],
+                    cell=marks.get(labels.CELL, ""),
+                )
+            )
+    for seen, mark in marked(proc):
+        if seen.pid != os.getpid() and _abandoned(owner_of(mark), proc):
+            cell = mark.split(":")[3]
+            found.append(Orphan(kind=Kind.PROCESS, id=f"{seen.pid}/{seen.start}", cell=cell))
+    return tuple(found)
+
+
+def _abandoned(owner: Owner | None, proc: Path) -> bool:
+    # Labelled as ours but by no owner that can be told: left alone, its removal is for a person.
+    return owner is not None and not owner.alive(proc)
+
+
+@contextmanager
+def _engine(chosen: Connect | None) -> Iterator[Engine | None]:
+    try:
+        engine = (chosen or (lambda: connect(timeout_s=CONNECT_S)))()
+    except EngineError:
+        yield None
+        return
+    with engine:
+        yield engine
+
+
+def _end(orphan: Orphan, engine: Engine | None) -> Orphan:
+    problem = ""
+    if orphan.kind is Kind.CONTAINER and engine is not None:
+        problem = remove(engine, orphan.id)
+    elif orphan.kind is Kind.PROCESS:
+        pid, _, start = orphan.id.partition("/")
+        send(Seen(int(pid), start), signal.SIGKILL)
+    return Orphan(kind=orphan.kind, id=orphan.id, run=orphan.run, cell=orphan.cell, problem=problem)
+
+
+def _images(engine: Engine) -> list[Orphan]:
+    done = []
+    for image in engine.images({"label": labels.IMAGE}):
+        tags = [tag for tag in image.get("RepoTags") or () if tag != "<none>:<none>"]
+        # What somebody else built on a base of ours has its label too, but a name of their own.
+        for name in (
+            [tag for tag in tags if tag.startswith(labels.REPOSITORY)] if tags else [str(image["Id"])]
+        ):
+            problem = ""
+            try:
+                engine.remove_image(name)
+            except EngineError as error:
+                problem = str(error)
+            done.append(Orphan(kind=Kind.IMAGE, id=name, problem=problem))
+    return done
