@@ -1,0 +1,117 @@
+"""The comparison itself, on made-up answers: no torch, no engine."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from agreement import Bound, bound_for, compare
+from oracle import Answer, NoReference, Reference, choose
+
+BOUND = Bound(0.5, 0.1)
+
+
+def answer(tokens: tuple[int, ...], lead: float = 3.0, shift: float = 0.0) -> Answer:
+    """Each token leads token 99 by `lead`; all values moved by `shift`."""
+    return Answer(tokens, tuple({t: -0.1 + shift, 99: -0.1 - lead + shift} for t in tokens))
+
+
+def reference(*answers: Answer) -> Reference:
+    """A reference with these answers."""
+    return Reference("none", "", ("p",) * len(answers), ((1,),) * len(answers), answers, 4, 2)
+
+
+SOUND = answer((1, 2, 3, 4))
+
+
+def test_the_same_answers_agree() -> None:
+    """Nothing differs."""
+    found = compare(reference(SOUND), [SOUND], BOUND)
+    assert found.agrees
+    assert found.tokens_equal
+    assert found.max_abs_diff == 0.0
+    assert found.compared == 4
+
+
+@pytest.mark.parametrize(("shift", "agrees"), [(0.09, True), (0.11, False), (0.6, False)])
+def test_log_probabilities_are_bounded_on_average_and_each(shift: float, agrees: bool) -> None:
+    """The mean bound is met before the largest one."""
+    assert compare(reference(SOUND), [answer((1, 2, 3, 4), shift=shift)], BOUND).agrees is agrees
+
+
+def test_one_large_difference_is_enough() -> None:
+    """The mean stays small, the largest does not."""
+    many = [SOUND] * 20
+    off = replace(SOUND, top=(*SOUND.top[:3], {4: -0.8, 99: -3.1}))
+    found = compare(reference(*many), [*many[1:], off], BOUND)
+    assert found.mean_abs_diff < BOUND.mean
+    assert not found.agrees
+
+
+def test_another_token_against_a_wide_lead_is_a_problem() -> None:
+    """Even where every log-probability lies within the bound."""
+    got = Answer((1, 99, 3, 4), SOUND.top)
+    found = compare(reference(*[SOUND] * 4), [SOUND, SOUND, SOUND, got], Bound(0.5, 0.1))
+    assert not found.agrees
+    assert "token 1 is 99" in found.problems[0]
+
+
+def test_another_token_within_noise_ends_the_prompt_only() -> None:
+    """A near tie turned: the rest of that prompt is not compared, the others are."""
+    tie = answer((1, 2, 3, 4), lead=0.3)
+    got = Answer((1, 2, 3, 99), tie.top)
+    found = compare(reference(tie, tie), [tie, got], BOUND)
+    assert found.agrees
+    assert not found.tokens_equal
+    assert found.near_ties == 1
+
+
+def test_a_comparison_that_stops_early_is_a_problem() -> None:
+    """Ties at the first position leave too little compared."""
+    tie = answer((1, 2, 3, 4), lead=0.3)
+    got = Answer((99, 7, 7, 7), tie.top)
+    found = compare(reference(tie, tie), [got, got], BOUND)
+    assert not found.agrees
+    assert "only 2 of 8" in found.problems[0]
+
+
+def test_nan_and_missing_answers_are_problems() -> None:
+    """What is not a number is not within a bound; what is not there is not right."""
+    nan = Answer(SOUND.tokens, tuple({t: math.nan, 99: math.nan} for t in SOUND.tokens))
+    assert not compare(reference(SOUND), [nan], BOUND).agrees
+    assert not compare(reference(SOUND), [], BOUND).agrees
+    assert not compare(reference(SOUND), [answer((1, 2))], BOUND).agrees
+
+
+def test_an_unreported_token_counts_as_far_as_is_known() -> None:
+    """The engine's smallest reported value is an upper bound for what it left out."""
+    got = Answer(SOUND.tokens, tuple({t: -0.1, 55: -9.0} for t in SOUND.tokens))
+    assert not compare(reference(SOUND), [got], BOUND).agrees
+
+
+def test_the_closest_variant_is_chosen_and_said() -> None:
+    """W8A8 kernels get int8 activations; a missing variant is replaced with a note; nothing fitting raises."""
+    one: dict[str, Any] = {"min_margin": 1.0, "answers": []}
+    content: dict[str, Any] = {
+        "variants": {"none": one, "experts_int8": one, "experts_int8.a8": one},
+        "prompts": [],
+    }
+    content |= {"new_tokens": 4, "top_k": 2}
+    assert choose(content, "experts_int8", "ZenCPUExpertsInt8").variant == "experts_int8.a8"
+    assert choose(content, "experts_int8", "TritonExperts").variant == "experts_int8"
+    assert choose(content, "none", "CPUUnquantizedExperts").variant == "none"
+    closest = choose(content, "fp8", None)
+    assert closest.variant == "none"
+    assert "closest" in closest.note
+    quark = {**content, "variants": {"quark_int8": one, "quark_int8.a": one}}
+    assert choose(quark, "a_name_of_my_own", None).variant == "quark_int8.a"
+    assert choose(quark, "quark_int8", "MarlinExperts").variant == "quark_int8"
+    with pytest.raises(NoReference):
+        choose(quark, "none", None)
+
+
+def test_every_variant_has_a_bound() -> None:
+    """Bounds go by the method, not by how activations are kept."""
+    assert bound_for("experts_int8.a8") == bound_for("experts_int8")
