@@ -1,0 +1,120 @@
+"""When to end a cell: the limits of the matrix file, progress as the cell itself reports it, and cancellation."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runner.interrupt import CancelToken
+from runner.model import Limits, Proof, Stop
+
+ASKED = "stopped by a person or the CI"
+START = "start"
+"""The phase from the start of the container to the first event of its evidence."""
+IDLE_CPU_S = 0.2
+"""CPU seconds that a process tree must use between two heartbeats to count as working: a sleeping engine uses less."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CellWatch:
+    """A :class:`runner.facts.Watch` over one cell's log and evidence.
+
+    Progress is growth of the log, a new evidence event that is no heartbeat, or a heartbeat that shows CPU time used.
+    ``why`` says after a stop which limit was passed. After a stop it answers once more at most: to a person or a CI
+    that will not wait for the grace.
+    """
+
+    limits: Limits
+    proof: Proof
+    log: Path
+    evidence: Path
+    cancel: CancelToken
+    why: str = ""
+    _progress_s: float = 0.0
+    _log_size: int = 0
+    _offset: int = 0
+    _cpu_s: float = 0.0
+    _ready: bool = False
+    _phase: str = START
+    _phase_began_s: float | None = 0.0
+    _rest: bytes = field(default=b"")
+
+    def poll(self, elapsed_s: float) -> Stop | None:
+        """Read what is new since the last poll and compare clocks with limits."""
+        if self.why:
+            # The stop that has a cause runs its grace: a request to stop ends it, unless the stop came from one.
+            hurry = self.cancel.urgent() or (self.cancel.cancelled() and self.why != ASKED)
+            return Stop.CANCELLED if hurry else None
+        if self.cancel.cancelled():
+            self.why = ASKED
+            return Stop.CANCELLED
+        if self._moved(elapsed_s):
+            self._progress_s = elapsed_s
+        return self._passed(elapsed_s)
+
+    def _passed(self, elapsed_s: float) -> Stop | None:
+        if elapsed_s > self.limits.total_s:
+            self.why = (
+                f"still running after the total limit of {self.limits.total_s:g} s, in phase {self._phase}"
+            )
+            return Stop.TIMED_OUT
+        if elapsed_s - self._progress_s > self.limits.idle_s:
+            self.why = f"no progress for {self.limits.idle_s:g} s, in phase {self._phase}"
+            return Stop.HUNG
+        if self.proof is Proof.ENGINE and not self._ready and elapsed_s > self.limits.start_s:
+            self.why = (
+                f"engine not ready after the start limit of {self.limits.start_s:g} s, in phase {self._phase}"
+            )
+            return Stop.TIMED_OUT
+        bound = self.limits.phase_s.get(self._phase)
+        if bound is not None and self._phase_began_s is not None and elapsed_s - self._phase_began_s > bound:
+            self.why = f"phase {self._phase} took longer than its limit of {bound:g} s"
+            return Stop.TIMED_OUT
+        return None
+
+    def _moved(self, elapsed_s: float) -> bool:
+        size = _size(self.log)
+        moved = size != self._log_size
+        self._log_size = size
+        if _size(self.evidence) > self._offset:
+            with self.evidence.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read(1 << 20)
+            self._offset += len(data)
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                moved = self._event(line, elapsed_s) or moved
+        return moved
+
+    def _event(self, line: bytes, elapsed_s: float) -> bool:
+        try:
+            event = json.loads(line)
+            name = event.get("event")
+        except (ValueError, AttributeError):
+            return False
+        if self._phase == START:
+            self._phase_began_s = None  # something reports: the start is over, no phase has begun
+        if name == "phase":
+            self._phase = str(event.get("phase"))
+            self._phase_began_s = elapsed_s if event.get("state") == "begin" else None
+            # The engine answers from the end of "ready" on; whatever comes later bounds nothing but idle and total.
+            self._ready = (
+                self._ready
+                or self._phase in {"generate", "shutdown"}
+                or (self._phase == "ready" and event.get("state") == "end")
+            )
+        if name != "heartbeat":
+            return True
+        used = event.get("cpu_seconds")
+        if not isinstance(used, int | float) or used - self._cpu_s < IDLE_CPU_S:
+            return False
+        self._cpu_s = float(used)
+        return True
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

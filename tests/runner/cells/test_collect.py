@@ -1,0 +1,70 @@
+"""C10: what a cell leaves in its folder is not trusted."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from runner.cells import collect as module
+from runner.cells.collect import collect, safe_name
+
+
+def test_plain_files_are_moved_and_the_folder_goes(tmp_path: Path) -> None:
+    out, into = tmp_path / "out", tmp_path
+    (out / "deep").mkdir(parents=True)
+    (out / "junit.xml").write_text("<a/>")
+    (out / "deep" / "b.txt").write_text("b")
+    found = collect(out, into)
+    assert sorted(found.names) == ["deep/b.txt", "junit.xml"]
+    assert (into / "junit.xml").read_text() == "<a/>"
+    assert not out.exists()
+    assert found.remarks == ()
+
+
+def test_links_fifos_and_hard_links_are_left_behind_and_named(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    secret = tmp_path / "secret"
+    secret.write_text("host file")
+    (out / "link.txt").symlink_to(secret)
+    (out / "hard.txt").hardlink_to(secret)
+    (out / "folder").symlink_to(tmp_path, target_is_directory=True)
+    os.mkfifo(out / "fifo")
+    found = collect(out, tmp_path)
+    assert found.names == ()
+    assert [r.split(":")[0] for r in found.remarks] == [
+        "left behind fifo",
+        "left behind folder",
+        "left behind hard.txt",
+        "left behind link.txt",
+    ]
+    assert secret.read_text() == "host file"
+    assert not out.exists()
+
+
+def test_a_read_only_tree_is_read_and_removed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "closed").mkdir(parents=True)
+    (out / "closed" / "a.txt").write_text("a")
+    (out / "closed").chmod(0o500)
+    assert collect(out, tmp_path).names == ("closed/a.txt",)
+    assert not out.exists()
+
+
+def test_names_that_break_logs_are_made_safe(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "a\nb$.txt").write_text("x")
+    assert collect(out, tmp_path).names == ("a_b_.txt",)
+    assert safe_name("../../x") == "_/_/x"
+
+
+def test_count_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_FILES", 2)
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in "abc":
+        (out / name).write_text(name)
+    found = collect(out, tmp_path)
+    assert found.names == ("a", "b")
+    assert found.remarks == ("left behind c: over the limits on files kept (1 bytes)",)
