@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -11,8 +12,8 @@ from typing import IO
 class Outlet:
     """A text stream that drops what nobody can read. Everything else is the stream's own.
 
-    After the first failed write nothing is written any more; ``what`` then says why, in one line on standard error unless
-    the reader simply left (a pipe into ``head``).
+    After the first failed write nothing is written any more; one line on standard error says why, unless the reader
+    simply left (a pipe into ``head``).
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -28,8 +29,8 @@ class Outlet:
         """Flush, or drop."""
         self._guarded(self._stream.flush)
 
-    def _guarded(self, act: object) -> None:
-        if self._gone or not callable(act):
+    def _guarded(self, act: Callable[[], object]) -> None:
+        if self._gone:
             return
         try:
             act()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import stat
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from runner import junit, verdict
+from runner.codec import sha256
 from runner.errors import BadReport
 from runner.facts import CellExit, CellFacts, JUnitReport, TestCase, TestResult
 from runner.model import PlanEntry
@@ -99,7 +99,5 @@ def hashes_of(here: Path) -> dict[str, str]:
     found = {}
     for path in sorted(here.rglob("*")):
         if path.is_file() and not path.is_symlink():
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            found[f"{here.name}/{path.relative_to(here).as_posix()}"] = "sha256:" + digest
+            found[f"{here.name}/{path.relative_to(here).as_posix()}"] = sha256(path)
     return found

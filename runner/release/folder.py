@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import stat
 from collections import Counter
@@ -10,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from runner.codec import sha256
 from runner.records import Attempt, CellRecord, Run
 
 MAX_PROBLEMS = 100
@@ -118,8 +118,7 @@ def _digest(file: Path) -> str:
     try:
         if not stat.S_ISREG(file.lstat().st_mode):
             return ""
-        with file.open("rb") as stream:
-            return "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()
+        return sha256(file)
     except OSError as error:
         return f"unreadable: {error.strerror}"
 

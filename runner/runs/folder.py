@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from runner import codec
+from runner.codec import sha256
 from runner.errors import BadRunFolder
 from runner.model import Cell
 from runner.records import CellRecord, Prepared, Run
-from runner.runs.writing import sha256, write_atomic
+from runner.runs.writing import write_atomic
 from runner.version import VERSION
 
 FORMAT = 1

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from runner.codec import sha256
 from runner.errors import BadRunFolder, ExitCode
 from runner.release import Because
-from runner.runs.writing import sha256
 from tests.runner.release.factory import Gated, days
 
 Change = Callable[[Gated], object]
