@@ -62,3 +62,34 @@ class Inventory:
     absent: Mapping[str, str] = field(default_factory=dict)
     drivers: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What one attempt leased, and so what its cell must see: these and no other. ``how`` names the hand-over.
+
+    ``devices`` are identities, ``files`` their files under /dev. No ``cores``: none were leased, any may be seen.
+    ``contained``: the cell has a /dev and a core set of its own; a process sees the host's, and is bound by variables.
+    """
+
+    platform: str
+    how: str = ""
+    devices: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    cores: tuple[int, ...] = ()
+    contained: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What a cell says it sees before it starts an engine. None: it could not find out (``problems``).
+
+    ``cores`` is its affinity, ``cpuset`` what its control group allows. ``drivers`` has, by platform, the identities
+    of the devices that a driver counts for it; a platform is not there where its driver is not, or did not answer.
+    """
+
+    cores: tuple[int, ...] | None = None
+    cpuset: tuple[int, ...] | None = None
+    files: tuple[str, ...] = ()
+    drivers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()

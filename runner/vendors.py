@@ -8,7 +8,7 @@ lanes (``NCCL_CUMEM_HOST_ENABLE=0`` in containers, ``expandable_segments:False``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -80,6 +80,12 @@ VENDORS: Mapping[str, Vendor] = {
 PLATFORMS = tuple(VENDORS)
 
 
+def never_ran(platforms: Iterable[str]) -> tuple[str, ...]:
+    """What is to be said of every cell of the platforms of which no run on hardware is recorded, a line for each."""
+    known = (VENDORS[name] for name in dict.fromkeys(platforms) if name in VENDORS)
+    return tuple(f"{vendor.name}: {vendor.never_ran}" for vendor in known if vendor.never_ran)
+
+
 def python_path(own: str, env: Mapping[str, str]) -> str:
     """``PYTHONPATH`` with the runner's own folder first, then what the matrix file asks for."""
     return ":".join(filter(None, (own, env.get("PYTHONPATH", ""))))
@@ -93,3 +99,31 @@ CELL_ENV: Mapping[str, str] = {
     "VLLM_NO_USAGE_STATS": "1",
 }
 """Environment of every cell and job: offline, unbuffered, nothing sent anywhere, nothing written beside the suite."""
+
+CACHE_DIR = "/caches"
+"""Where a cell in a container sees its private copy of the kept compile caches."""
+
+CACHE_ENV: Mapping[str, str] = {
+    "VLLM_CACHE_ROOT": "vllm",
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "CUDA_CACHE_PATH": "cuda",
+}
+"""Variables that say where engines keep what they compile, and the folder below :data:`CACHE_DIR` for each.
+
+Sources: vLLM 0.26 and 0.32 ``envs.py`` (torch.compile's artifacts, and under ``modelinfos`` what a fresh process that
+imports every model class found out), Triton 3.6 ``knobs.py``, torch 2.11 ``_inductor/runtime/cache_dir_utils.py``, the
+CUDA C++ programming guide (code that the driver compiled).
+"""
+
+CACHE_PATH_FILES = ("__grp__*.json",)
+"""Files that hold absolute paths into their own cache: Triton's lists of one kernel's files (``runtime/cache.py``)."""
+
+CACHE_SKIP = ("*.lock", "tmp.*", "*.tmp", "startup_plan", "gpu_p2p_access_cache_for_*", "assets")
+"""What is never kept: locks, unfinished files, downloads, and measurements of one moment or of one pair of devices
+(vLLM 0.32 ``v1/worker/startup_plan.py``, ``device_communicators/all_reduce_utils.py``)."""
+
+
+def cache_env(seen_at: str) -> dict[str, str]:
+    """Where a cell's engine keeps what it compiles, for a cell that sees its caches at ``seen_at``."""
+    return {name: f"{seen_at}/{folder}" for name, folder in CACHE_ENV.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 
 from runner.errors import PrepareError
 from runner.facts import HandOver
+from runner.hosts.faults import device_fault
 from runner.hosts.handover import hand_over, hand_over_process
 from runner.hosts.health import Reading, charges, settle
 from runner.hosts.lease import Lease, Request
@@ -18,7 +20,7 @@ from runner.hosts.locks import LeaseError
 from runner.hosts.offers import HostOffer
 from runner.hosts.readings import read_health
 from runner.hosts.topology import widest
-from runner.machine import Device, Inventory
+from runner.machine import Device, Given, Inventory
 from runner.model import Fault, PlanEntry
 from runner.vendors import VENDORS
 
@@ -26,6 +28,9 @@ CORES_PER_RANK = 4
 """Most cores one CPU rank is given: small models gain nothing from more, and other cells can use the rest."""
 
 POLL_S = 0.5
+
+Health = Callable[[tuple[Device, ...]], Mapping[str, Reading]]
+"""Looks at devices once; must return in bounded time."""
 
 FAULTS_BEFORE_ASIDE = 2
 """Host faults after which a device is used no more in this run."""
@@ -36,16 +41,18 @@ class Held:
     """What one attempt holds: its hand-over, and what is to be said of its devices."""
 
     hand_over: HandOver
+    given: Given | None = None
     device_ids: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     _lease: Lease
     _before: Mapping[str, Reading] = field(default_factory=dict)
+    _read: Health = read_health
 
     def after(self) -> tuple[str, ...]:
         """Look at the devices again, once the cell is gone, and charge it with what it left there."""
         remarks: list[str] = []
         for device in self._lease.devices:
-            _, readings = settle(lambda device=device: read_health((device,))[device.id])  # type: ignore[misc]
+            _, readings = settle(lambda device=device: self._read((device,))[device.id])  # type: ignore[misc]
             if device.id in self._before:
                 remarks += charges(self._before[device.id], readings[-1])
         return tuple(remarks)
@@ -69,7 +76,12 @@ class Assigner:
     jobs: int
     cancelled: Callable[[], bool]
     clean_up: Callable[[], None]
+    health: Health = read_health
     _faults: Counter[str] = field(default_factory=Counter)
+    _aside: dict[str, str] = field(default_factory=dict)
+    """Devices that are used no more in this run, with the reason."""
+    _blocked: dict[str, str] = field(default_factory=dict)
+    """Platforms of which no cell is tried any more in this run, with the reason."""
 
     def capacity(self) -> Mapping[str, int]:
         """What this host has of each counted resource."""
@@ -95,20 +107,37 @@ class Assigner:
             PrepareError: this can never be had here, a device is not healthy, or there is no way to hand it over.
 
         """
-        platform, ranks = entry.cell.get("platform"), _ranks(entry)
-        with self._wait(self._request(entry), entry.cell.id) as lease:
-            if self.cancelled():
-                yield Held(hand_over=HandOver(how="none"), _lease=lease)
-                return
-            before, remarks = self._healthy(lease.devices)
-            yield Held(
-                hand_over=self._hand_over(platform, lease, ranks),
-                device_ids=tuple(device.id for device in lease.devices)
-                or tuple(f"core {core}" for core in lease.cores),
-                remarks=remarks,
-                _lease=lease,
-                _before=before,
-            )
+        platform, ranks, healthy = entry.cell.get("platform"), _ranks(entry), False
+        while not healthy:
+            limit_s = entry.settings.limits.phase_s.get("prepare", math.inf)
+            with self._wait(self._request(entry), platform, entry.cell.id, limit_s) as lease:
+                if self.cancelled():
+                    yield Held(hand_over=HandOver(how="none"), _lease=lease)
+                    return
+                before, remarks, healthy = self._look(lease.devices)
+                if not healthy:
+                    continue  # others of this host may do: what is set aside is no candidate any more
+                yield self._held(platform, lease, ranks, before, remarks)
+
+    def _held(
+        self,
+        platform: str,
+        lease: Lease,
+        ranks: int,
+        before: Mapping[str, Reading],
+        remarks: tuple[str, ...],
+    ) -> Held:
+        handed = self._hand_over(platform, lease, ranks)
+        return Held(
+            hand_over=handed,
+            given=self._given(platform, lease, handed.how),
+            device_ids=tuple(device.id for device in lease.devices)
+            or tuple(f"core {core}" for core in lease.cores),
+            remarks=remarks,
+            _lease=lease,
+            _before=before,
+            _read=self.health,
+        )
 
     @contextlib.contextmanager
     def probe(self, platform: str) -> Iterator[HandOver]:
@@ -117,32 +146,54 @@ class Assigner:
             request = Request(devices=self._devices(platform), count=1)
         else:
             request = Request(cores=self.inventory.cpu.cores, core_count=1)
-        with self._wait(request, f"probe of {platform}") as lease:
+        with self._wait(request, platform, f"probe of {platform}") as lease:
             yield self._hand_over(platform, lease, 1)
 
-    def blame(self, device_ids: tuple[str, ...]) -> None:
-        """Count a host fault of a cell against its devices; a device with repeated faults is set aside."""
-        self._faults.update(device_ids)
+    def blame(self, device_ids: tuple[str, ...], cause: str) -> None:
+        """Count a host fault of a cell against its devices: with repeated faults they are set aside.
 
-    def _healthy(self, devices: tuple[Device, ...]) -> tuple[Mapping[str, Reading], tuple[str, ...]]:
+        Words of an engine that no second try can mend do so at once, and where they are about the host and not about
+        one device, no other cell of that platform is tried here (F05).
+        """
+        known = device_fault(cause)
+        final = known is not None and not known.retry_same_host and not known.ours
+        for device in self.inventory.devices:
+            if device.id in device_ids:
+                self._faults[device.id] += 1
+                if final or self._faults[device.id] >= FAULTS_BEFORE_ASIDE:
+                    self._aside.setdefault(device.id, cause)
+                if final and known is not None and not known.one_device:
+                    self._blocked.setdefault(device.platform, cause)
+
+    def _look(self, devices: tuple[Device, ...]) -> tuple[Mapping[str, Reading], tuple[str, ...], bool]:
+        """Readings of leased devices, what is to be said of them, and whether all may be used."""
         before: dict[str, Reading] = {}
         remarks: list[str] = []
         for device in devices:
-            decision, readings = settle(lambda device=device: read_health((device,))[device.id])  # type: ignore[misc]
+            decision, readings = settle(lambda device=device: self.health((device,))[device.id])  # type: ignore[misc]
             if not decision.usable:
-                self._faults[device.id] += FAULTS_BEFORE_ASIDE
-                msg = f"device {device.id} is set aside: {decision.text}"
-                raise PrepareError(msg, Fault.DEVICE)
+                self._aside[device.id] = decision.text
+                return before, (), False
             before[device.id] = readings[-1]
             if decision.text != "clean at once":
                 remarks.append(f"device {device.id}: {decision.text}")
-        return before, tuple(remarks)
+        return before, tuple(remarks), True
 
     def _hand_over(self, platform: str, lease: Lease, ranks: int) -> HandOver:
         vendor = VENDORS[platform]
         if self.containers:
             return hand_over(vendor, lease.devices, self.offer, cores=lease.cores, ranks=ranks)
         return hand_over_process(vendor, lease.devices, cores=lease.cores, ranks=ranks)
+
+    def _given(self, platform: str, lease: Lease, how: str) -> Given:
+        return Given(
+            platform=platform,
+            how=how,
+            devices=tuple(device.id for device in lease.devices),
+            files=tuple(dict.fromkeys(node for device in lease.devices for node in device.nodes)),
+            cores=lease.cores,
+            contained=self.containers,
+        )
 
     def _request(self, entry: PlanEntry) -> Request:
         platform = entry.cell.get("platform")
@@ -164,28 +215,40 @@ class Assigner:
         return tuple(
             device
             for device in self.inventory.devices
-            if device.platform == platform and self._faults[device.id] < FAULTS_BEFORE_ASIDE
+            if device.platform == platform and device.id not in self._aside
         )
 
-    @contextlib.contextmanager
-    def _wait(self, request: Request, cell: str) -> Iterator[Lease]:
+    def _never(self, request: Request, platform: str) -> str:
+        """Why a request can never be met on this host, with the devices that are out of use; empty where it can."""
+        if blocked := self._blocked.get(platform):
+            return f"no {platform} cell is tried on this host any more: {blocked}"
         never = request.never()
+        own = {device.id for device in self.inventory.devices if device.platform == platform}
+        aside = [f"device {name} is set aside: {why}" for name, why in self._aside.items() if name in own]
+        return "; ".join([never, *aside]) if never else ""
+
+    @contextlib.contextmanager
+    def _wait(self, request: Request, platform: str, cell: str, limit_s: float = math.inf) -> Iterator[Lease]:
+        never = self._never(request, platform)
         if never:
             msg = f"{cell}: {never}"
             raise PrepareError(msg, Fault.DEVICE)
         try:
-            lease = self._acquire(request, cell)
+            lease = self._acquire(request, cell, time.monotonic() + limit_s)
         except LeaseError as error:
             raise PrepareError(str(error), Fault.DISK) from error
         with lease or Lease("cancelled") as held:
             yield held
 
-    def _acquire(self, request: Request, cell: str) -> Lease | None:
+    def _acquire(self, request: Request, cell: str, until_s: float) -> Lease | None:
         lease = self.leases.try_acquire(request, cell=cell)
         if lease is not None:
             return lease
         with self.leases.queue(request) as ticket:
             while lease is None and not self.cancelled():
+                if time.monotonic() > until_s:
+                    msg = f"{cell}: nothing of what it needs became free within its limit (limits.phases.prepare)"
+                    raise PrepareError(msg, Fault.DEVICE)
                 time.sleep(POLL_S)
                 self.clean_up()
                 lease = self.leases.try_acquire(request, cell=cell, ticket=ticket)

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFault:
-    """One way to fail. ``retry_same_host``: a new container may work; ``ours``: this program asked wrongly."""
+    """One way to fail. ``retry_same_host``: a new container may work; ``ours``: this program asked wrongly.
+
+    ``one_device``: the others of this host are not affected.
+    """
 
     pattern: str
     hint: str
+    one_device: bool = False
     retry_same_host: bool = False
     ours: bool = False
 
@@ -39,11 +43,13 @@ FAULTS: tuple[DeviceFault, ...] = (
     DeviceFault(
         pattern=r"unresolvable CDI devices|CDI device injection failed",
         hint="the CDI specification is stale: run `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`",
+        one_device=True,
     ),
     # NVIDIA/nvidia-docker#1642
     DeviceFault(
         pattern=r"nvidia-container-cli: device error: .*unknown device",
         hint="the device id is stale: the host changed since the inventory was read, start the run again",
+        one_device=True,
     ),
     DeviceFault(
         pattern=r"nvidia-container-cli: initialization error",
@@ -56,6 +62,7 @@ FAULTS: tuple[DeviceFault, ...] = (
     DeviceFault(
         pattern=r'adding custom device "/dev/nvidia[\w/-]*": no such file',
         hint="the NVIDIA device node is gone: see `nvidia-smi` and `dmesg`",
+        one_device=True,
     ),
     # NVIDIA/nvidia-container-toolkit#48
     DeviceFault(

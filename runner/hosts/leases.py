@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,13 +92,16 @@ class Leases:
                 orphan.path.unlink(missing_ok=True)  # named for one lease: no other can mean it
             return True
 
-    def reclaim(self, still_runs: Callable[[Owner | None], bool]) -> tuple[Holder, ...]:
+    def reclaim(
+        self, dead: Iterable[Holder], still_runs: Callable[[Owner | None], bool]
+    ) -> tuple[Holder, ...]:
         """Free what dead owners left and nothing runs on any more; gives what was freed.
 
-        ``still_runs`` is asked per owner, after the containers of dead owners were removed; None stands for an owner
-        whose record is cut: it then answers for any container of this tool that has no living owner.
+        ``dead`` are the :meth:`orphans` of before the clean-up: an owner that died since was alive to it, and what
+        runs of that one was not removed. ``still_runs`` is asked per owner; None stands for an owner whose record is
+        cut: it then answers for any container of this tool that has no living owner.
         """
-        return tuple(each for each in self.orphans() if not still_runs(each.owner) and self.forget(each))
+        return tuple(each for each in dead if not still_runs(each.owner) and self.forget(each))
 
     def _holders(self) -> Iterator[Holder]:
         for path in sorted(path for path in self.folder.glob("*.lock") if path.name.startswith(KINDS)):

@@ -1,7 +1,7 @@
 """evidence.jsonl: what a cell proves about itself while it runs, one flushed JSON line per event.
 
 Events and their fields (every line also has `t`, unix seconds, and `event`):
-start {schema, pid, cell}; phase {phase, state, seconds}; engine {...}; rank {...}; generation {prompt, tokens, logprobs};
+start {schema, pid, cell, sees}; phase {phase, state, seconds}; engine {...}; rank {...}; generation {prompt, tokens, logprobs};
 agreement {...}; heartbeat {cpu_seconds, phase}; shutdown {seconds, children_left}; end {}.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 from .lines import Lines  # noqa: TID252 - in a cell this package is plain `incell`
 from .proctree import cpu_seconds  # noqa: TID252 - in a cell this package is plain `incell`
+from .sight import look  # noqa: TID252 - in a cell this package is plain `incell`
 
 SCHEMA = 1
 PHASES = ("import", "load", "ready", "generate", "shutdown")
@@ -32,8 +33,8 @@ class Evidence:
         self._thread: threading.Thread | None = None
 
     def start(self, cell: dict[str, Any], every: float = 2.0) -> None:
-        """Writes `start` and begins heartbeats from a daemon thread, one each `every` seconds."""
-        self._lines.append("start", {"schema": SCHEMA, "pid": os.getpid(), "cell": cell})
+        """Writes `start`, with what this cell sees, and begins heartbeats from a daemon thread, one each `every` seconds."""
+        self._lines.append("start", {"schema": SCHEMA, "pid": os.getpid(), "cell": cell, "sees": look()})
         self._thread = threading.Thread(
             target=self._beat, args=(every,), name="evidence-heartbeat", daemon=True
         )

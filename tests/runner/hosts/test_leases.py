@@ -523,10 +523,24 @@ def test_f07_only_what_nothing_runs_on_is_reclaimed(folder: Path) -> None:
         lease.abandon()
     live_lease = leases.try_acquire(ONE)
     assert live_lease is not None
-    freed = leases.reclaim(lambda owner: owner is None or owner.run == "container still there")
+    freed = leases.reclaim(
+        leases.orphans(), lambda owner: owner is None or owner.run == "container still there"
+    )
     assert [each.owner.thing for each in freed if each.owner] == ["GPU-aaaa"]
     assert [(each.owner.thing, each.state) for each in leases.holders() if each.owner] == [
         ("GPU-bbbb", HolderState.DEAD),
         ("GPU-cccc", HolderState.LIVE),
     ]
     live_lease.release()
+
+
+def test_f07_an_owner_that_dies_during_the_clean_up_keeps_its_lease_until_the_next(folder: Path) -> None:
+    owner = Leases(folder, run="dies late").try_acquire(ONE)
+    assert owner is not None
+    leases = Leases(folder)
+    before = leases.orphans()
+    owner.abandon()  # the look for leftovers saw it alive, and so removed nothing of it
+    assert leases.reclaim(before, lambda _: False) == ()
+    assert [each.owner.run for each in leases.reclaim(leases.orphans(), lambda _: False) if each.owner] == [
+        "dies late"
+    ]
