@@ -12,7 +12,7 @@ from runner.matrix import product
 from runner.matrix.demands import Answer, Demand, ask
 from runner.matrix.references import base_axes, changes_something
 from runner.matrix.rules import AxisValues, Exclusion, canonical
-from runner.matrix.settings import Resolver
+from runner.matrix.settings import BACKEND_AXIS, Resolver
 from runner.matrix.shape import IncludeSpec, MatrixFile, OverrideSpec
 from runner.model import Cell, CellSettings, MatrixCell, Proof, Reason
 from runner.strictyaml.mistakes import Mistakes
@@ -160,7 +160,7 @@ class _Shared(dict[Sequence[product.Pair], Group]):
         super().__init__()
         self.expander = expander
         ready = expander.ready
-        looked_at = {"platform", "quantization", "tp", "model"}
+        looked_at = {"platform", "quantization", "tp", "model", BACKEND_AXIS}
         looked_at.update(*(expression.names for expression, _ in ready.overrides))
         looked_at.update(*(demand.axes for demand in ready.demands))
         places = [place for place, name in enumerate(expander.names) if name in looked_at]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner import backends
 from runner.errors import UsageError
 from runner.expr import nearest
 from runner.matrix.expand import Ready
 from runner.matrix.read import read_matrix
-from runner.matrix.settings import LIMIT_FIELDS
+from runner.matrix.settings import BACKEND_AXIS, LIMIT_FIELDS
 from runner.matrix.shape import IncludeSpec, Layer, OverrideSpec, PlatformSpec, QuantizationSpec
 from runner.model import Limits, Matrix, MatrixCell, ModelRef
 from runner.strictyaml.mistakes import Mark
@@ -140,7 +141,27 @@ class _Layers:
             yield "model", _given(self.ready, file.model, "top level", file.model.mark)
         for word in file.extra_models:
             yield f"extra_models.{word}", _given(self.ready, word, "top level", word.mark)
-        for layer, spec in self.stack:
+        special = [pair for pair in self.stack if isinstance(pair[1], IncludeSpec | OverrideSpec)]
+        asked = backends.asked(self.axes.get(BACKEND_AXIS, backends.AUTO))
+        for name, given in self._layers(self.stack[: len(self.stack) - len(special)]):
+            if name != "engine_args.moe_backend" or asked is None or asked.engine_args:
+                yield name, given
+        yield from self._backend(asked)
+        yield from self._layers(special)
+
+    def _backend(self, asked: backends.Backend | None) -> Iterator[tuple[str, Given]]:
+        if asked is not None:
+            value, layer = self.axes[BACKEND_AXIS], f"axis {BACKEND_AXIS}"
+            for name, argument in asked.engine_args.items():
+                yield f"engine_args.{name}", Given(value=argument, layer=layer)
+            for name, variable in asked.env.items():
+                yield f"env.{name}", Given(value=variable, layer=layer)
+            yield "expect.moe_backend", Given(value=value, layer=layer)
+            if not backends.can_run(value, self.axes["platform"]):
+                yield f"requires.{BACKEND_AXIS}", Given(value=backends.BACKENDS[value].why, layer=layer)
+
+    def _layers(self, stack: Sequence[tuple[str, Layer]]) -> Iterator[tuple[str, Given]]:
+        for layer, spec in stack:
             yield from self._common(layer, spec)
             if isinstance(spec, PlatformSpec):
                 yield from self._platform(layer, spec)
@@ -201,7 +222,7 @@ def _limit(name: str, value: float | None) -> str:
     """A bound as a matrix file writes it."""
     if value is None:
         return ""
-    if name in ("start", "idle", "total", "stop_grace"):
+    if name in ("prepare", "start", "idle", "total", "stop_grace"):
         return f"{value:g}s"
     if name == "pids":
         return str(value)

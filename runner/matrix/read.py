@@ -10,6 +10,7 @@ from runner.matrix import product
 from runner.matrix.demands import demands
 from runner.matrix.digest import matrix_hash
 from runner.matrix.expand import Expander, Group, Ready, check_expanded
+from runner.matrix.places import check_limits, places, unreachable
 from runner.matrix.references import all_axes, base_axes, check_included, check_names, expression
 from runner.matrix.rules import canonical, check_rules, exclusions
 from runner.matrix.shape import MatrixFile
@@ -43,6 +44,7 @@ def read_matrix(path: Path, *, apply_rules: bool, max_cells: int) -> tuple[Ready
         cells=cells,
         infra_retries=file.retry.infra,
         remarks=_remarks(ready, expander.groups),
+        places=places(file, path.name),
     )
     return ready, matrix
 
@@ -62,6 +64,7 @@ def _ready(file: MatrixFile, where: str, apply_rules: bool, mistakes: Mistakes) 
     check_names(file, axes, mistakes)
     check_included(file, axes, mistakes)
     check_rules(file.rules, mistakes)
+    check_limits(file, mistakes)
     overrides = [(expression(each.when, mistakes, values=axes), each) for each in file.overrides]
     return Ready(
         file=file,
@@ -107,6 +110,7 @@ def _remarks(ready: Ready, groups: Sequence[Group]) -> tuple[str, ...]:
             unknown = ", ".join(sorted({arg for answer in undecided for arg in answer.unknown}))
             text = f"{demand.reason.source}: left to the engine where {unknown} is not set; engine_defaults can say it"
             found.append(text)
+    found += unreachable(ready.file, ready.where, [group.settings.limits for group in live])
     if ready.demands and not ready.apply_rules:
         found.append("require rules do not refuse cells in this run: the engine judges")
     return tuple(found)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from runner.errors import UsageError
 from runner.expr import Expr, parse
 from runner.matrix.rules import AxisValues
+from runner.matrix.settings import values_of
 from runner.matrix.shape import IncludeSpec, Layer, MatrixFile, QuantizationSpec
 from runner.matrix.special import NeedSpec, value_kind
 from runner.strictyaml.mistakes import Mark, Mistakes, meant
@@ -75,18 +76,12 @@ def _second_models(file: MatrixFile) -> list[Word]:
 
 
 def _model_names(file: MatrixFile) -> list[Word]:
-    return [*_second_models(file), *file.extra_models, *_values_of(file, "model")]
-
-
-def _values_of(file: MatrixFile, name: str) -> list[Word]:
-    """The values of an axis, and those that included cells give it."""
-    own = [word for axis in file.axes if axis.name.text == name for word in axis.values]
-    return own + [value for entry in file.include for axis, value in entry.cell if axis.text == name]
+    return [*_second_models(file), *file.extra_models, *values_of(file, "model")]
 
 
 def _check_quantizations(file: MatrixFile, axes: AxisValues, mistakes: Mistakes) -> None:
     defined: dict[str, QuantizationSpec] = {word.text: spec for word, spec in file.quantizations}
-    for word in _values_of(file, "quantization") if defined else ():
+    for word in values_of(file, "quantization") if defined else ():
         if word.text not in defined:
             fix = meant(word.text, tuple(defined), what="defined")
             mistakes.add(word.mark, f"quantizations says nothing about {word.text!r}", fix)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from runner import backends
 from runner.matrix.shape import (
     ExpectSpec,
     IncludeSpec,
@@ -22,7 +23,11 @@ from runner.model import CellSettings, Expectation, Limits, ModelRef, Requiremen
 from runner.strictyaml.scalars import Word
 from runner.vendors import VENDORS
 
+BACKEND_AXIS = "moe_backend"
+"""An axis whose values the engine is passed and must prove (``runner/backends.py``)."""
+
 LIMIT_FIELDS = {
+    "prepare": "prepare_s",
     "start": "start_s",
     "idle": "idle_s",
     "total": "total_s",
@@ -32,6 +37,12 @@ LIMIT_FIELDS = {
     "pids": "pids",
     "log": "log_bytes",
 }
+
+
+def values_of(file: MatrixFile, name: str) -> list[Word]:
+    """The values of an axis, and those that included cells give it."""
+    own = [word for axis in file.axes if axis.name.text == name for word in axis.values]
+    return own + [value for entry in file.include for axis, value in entry.cell if axis.text == name]
 
 
 class Resolver:
@@ -44,6 +55,7 @@ class Resolver:
         self.extra = tuple(self.models[word.text] for word in file.extra_models)
         self.suite = _suite(file.suite)
         self.quantizations = {word.text: spec for word, spec in file.quantizations}
+        self.backend_marks = {word.text: word.mark for word in values_of(file, BACKEND_AXIS)}
 
     def model_name(
         self, axes: Mapping[str, str], special: Sequence[IncludeSpec | OverrideSpec]
@@ -66,7 +78,9 @@ class Resolver:
         name = axes["platform"]
         platform = self.file.platforms.get(name)
         quantization = self.quantizations.get(axes.get("quantization", ""))
-        stack: list[Layer] = [layer for layer in (self.file, platform, quantization, *special) if layer]
+        general: list[Layer] = [layer for layer in (self.file, platform, quantization) if layer]
+        stack = [*general, *special]
+        backend = backends.asked(axes.get(BACKEND_AXIS, backends.AUTO))
         devices = int(axes.get("tp", "1")) if VENDORS[name].accelerator else 0
         if platform and platform.devices is not None:
             devices = platform.devices
@@ -78,10 +92,27 @@ class Resolver:
             devices=devices,
             model=self.models[model] if model else None,
             extra_models=tuple(extra for extra in self.extra if extra.name != model),
-            engine_args={word.text: value for layer in stack for word, value in layer.engine_args},
-            env={word.text: value for layer in stack for word, value in layer.env},
+            engine_args={
+                **{
+                    word.text: value
+                    for layer in general
+                    for word, value in layer.engine_args
+                    if backend is None or word.text != "moe_backend"
+                },
+                **(backend.engine_args if backend else {}),
+                **{word.text: value for layer in special for word, value in layer.engine_args},
+            },
+            env={
+                **{word.text: value for layer in general for word, value in layer.env},
+                **(backend.env if backend else {}),
+                **{word.text: value for layer in special for word, value in layer.env},
+            },
             secrets=tuple(dict.fromkeys(word.text for layer in stack for word in layer.secrets)),
-            expect=_expectation([layer.expect for layer in stack]),
+            expect=_expectation(
+                [layer.expect for layer in general],
+                [layer.expect for layer in special],
+                axes[BACKEND_AXIS] if backend else None,
+            ),
             requires=self._requirements(axes, platform, quantization, special),
             mounts=platform.mounts if platform else (),
             python=platform.python.text if platform and platform.python else "",
@@ -97,6 +128,9 @@ class Resolver:
     ) -> tuple[Requirement, ...]:
         name = axes["platform"]
         found = []
+        value = axes.get(BACKEND_AXIS, backends.AUTO)
+        if value != backends.AUTO and not backends.can_run(value, name):
+            found.append(self._no_backend(value))
         if platform and platform.requires:
             found.append(self._requirement(platform.requires, f"{name} cells"))
         if quantization:
@@ -106,6 +140,11 @@ class Resolver:
             if isinstance(layer, OverrideSpec) and layer.requires:
                 found.append(self._requirement(layer.requires, f"cells with {layer.when}"))
         return tuple(found)
+
+    def _no_backend(self, value: str) -> Requirement:
+        mark = self.backend_marks.get(value)
+        reason = f"moe_backend {value}: {backends.BACKENDS[value].why}"
+        return Requirement(expression=None, reason=reason, source=f"{self.where}:{mark.line}" if mark else "")
 
     def _requirement(self, need: NeedSpec, whose: str) -> Requirement:
         source = f"{self.where}:{need.mark.line}"
@@ -145,14 +184,22 @@ def _limits(layers: Sequence[LimitsSpec | None]) -> Limits:
     return Limits(**given, phase_s=phases)
 
 
-def _expectation(layers: Sequence[ExpectSpec | None]) -> Expectation:
+def _expectation(
+    general: Sequence[ExpectSpec | None], special: Sequence[ExpectSpec | None], backend: str | None
+) -> Expectation:
+    """``backend`` is the value of the axis: more special than platform and quantization, less than an override."""
+    given = _expected(general) | ({"moe_backend": backend} if backend else {}) | _expected(special)
+    return Expectation(**given)
+
+
+def _expected(layers: Sequence[ExpectSpec | None]) -> dict[str, str]:
     given: dict[str, str] = {}
     for layer in filter(None, layers):
         for name in ("moe_method", "linear_scheme", "expert_weight_dtype", "moe_backend"):
             word: Word | None = getattr(layer, name)
             if word is not None:
                 given[name] = word.text
-    return Expectation(**given)
+    return given
 
 
 def _text(word: Word | None) -> str | None:

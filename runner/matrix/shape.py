@@ -47,6 +47,9 @@ class LimitsSpec:
 
     marks: Marks = field(default_factory=dict)
 
+    prepare: float | None = key(
+        Duration(), "time for making ready an image, a probe or a model, each; 1h if not said", None
+    )
     start: float | None = key(Duration(), "time until the first sign of life, such as 10m", None)
     idle: float | None = key(Duration(), "time without progress after which a cell is hung", None)
     total: float | None = key(Duration(), "time after which a cell is ended", None)

@@ -15,7 +15,7 @@ from runner.strictyaml.scalars import Schema, Text, Word, leaf
 from runner.vendors import PLATFORMS, VENDORS
 
 MAX_NAME = 120
-TAKEN_PATHS = ("/out", "/cell", "/suite", "/models", "/matrix", "/tools", "/tmp")  # noqa: S108
+TAKEN_PATHS = ("/out", "/cell", "/suite", "/models", "/matrix", "/caches", "/tools", "/tmp")  # noqa: S108
 """Where a cell sees what the runner gives it."""
 _RESERVED = ("and", "or", "not", "in")
 _FROM_AXES = {"dtype": "dtype", "tensor_parallel_size": "tp"}
@@ -63,7 +63,7 @@ axis_name = Text(r"[A-Za-z_][A-Za-z0-9_]*", "use letters, digits and _, a letter
 axis_value = Text(check=_value_wrong)
 platform_name = Text(words=PLATFORMS)
 engine_arg = Text(r"[A-Za-z_][A-Za-z0-9_]*", "write it as in Python, with _", check=_arg_wrong)
-phase_name = Text(words=("import", "load", "ready", "generate", "shutdown"))
+phase_name = Text(words=("prepare", "import", "load", "ready", "generate", "shutdown"))
 absolute = Text(r"/[^:]*", "write a path that begins with /")
 env_name = Text(r"[A-Za-z_][A-Za-z0-9_]*", "use letters, digits and _, a letter first", check=_env_wrong)
 _VALUES = {

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +15,10 @@ from runner import hosts, prepare, runtimes, verdict
 from runner.errors import ExitCode, PrepareError, UsageError
 from runner.expr import parse
 from runner.facts import HandOver, PreparedImage, Runtime
+from runner.interrupt import CancelToken
 from runner.model import Culprit, Fault, Plan, PlanEntry, Status
 from runner.pipeline.host import PROJECT
+from runner.pipeline.noticing import probe_news
 from runner.pipeline.planning import make_plan
 from runner.pipeline.wish import Wish
 
@@ -40,11 +42,17 @@ class ImageLine:
     code: ExitCode = ExitCode.OK
 
 
-def images(wish: Wish, action: Action, *, runtime: Runtime | None = None) -> Iterator[ImageLine]:
+def images(
+    wish: Wish,
+    action: Action,
+    *,
+    note: Callable[[str], None] = lambda _: None,
+    runtime: Runtime | None = None,
+) -> Iterator[ImageLine]:
     """Do one thing with every image that a cell of the file, selected and not excluded, names.
 
     ``build`` is for folders with a Dockerfile and ``pull`` for references; ``probe`` makes ready either and asks the
-    engine in it. One image that fails does not keep the others from being tried.
+    engine in it. One image that fails does not keep the others from being tried. ``note`` is told what takes time.
     """
     made, inventory = make_plan(wish)
     wanted = _by_image(made.entries, _chosen(wish, made))
@@ -55,7 +63,9 @@ def images(wish: Wish, action: Action, *, runtime: Runtime | None = None) -> Ite
     if action == "list":
         yield from (ImageLine(text=_listed(entry, count, root)) for entry, count in wanted)
         return
-    runtime = runtime or runtimes.find(wish.runtime, root=PROJECT, cache=wish.cache)
+    runtime = runtimes.Stoppable(
+        runtime or runtimes.find(wish.runtime, root=PROJECT, cache=wish.cache), CancelToken()
+    )
     assigner = hosts.Assigner(
         inventory=inventory,
         leases=hosts.Leases(hosts.lease_folder(), run=f"images-{os.getpid()}"),
@@ -71,12 +81,15 @@ def images(wish: Wish, action: Action, *, runtime: Runtime | None = None) -> Ite
     except OSError as error:
         msg = f"{error.filename}: {error.strerror}: set VLLM_MATRIX_CACHE to a folder that can be written"
         raise UsageError(msg) from error
-    means = _means(wish, root, runtime, logs, assigner.probe)
-    for entry, _ in wanted:
-        if action == "probe" or (prepare.resolve(entry.settings.image, root) is not None) == (
-            action == "build"
-        ):
-            yield _done(entry, means, action)
+    with ExitStack() as held:
+        means = _means(wish, root, runtime, logs, assigner.probe, held, note)
+        for entry, _ in wanted:
+            folder = _folder(entry.settings.image, root) is not None
+            if action != "probe" and folder != (action == "build"):
+                kind = "a folder: nothing to pull" if folder else "a reference: nothing to build"
+                yield ImageLine(text=f"{entry.settings.image}: {kind}")
+            else:
+                yield _done(entry, means, action)
 
 
 def _means(
@@ -85,9 +98,18 @@ def _means(
     runtime: Runtime,
     logs: Path,
     lease: Callable[[str], AbstractContextManager[HandOver]],
+    held: ExitStack,
+    note: Callable[[str], None],
 ) -> prepare.Means:
     return prepare.Means(
-        runtime=runtime, root=root, cache=wish.cache, logs=logs, note=lambda _: None, lease=lease
+        runtime=runtime,
+        root=root,
+        cache=wish.cache,
+        logs=logs,
+        labels={runtimes.RUN: f"images-{os.getpid()}"},
+        note=note,
+        lease=lease,
+        held=held,
     )
 
 
@@ -113,9 +135,14 @@ def _by_image(
     return [(cells[0], len(cells)) for cells in found.values()]
 
 
+def _folder(image: str, root: Path) -> Path | None:
+    """The folder that an image is built from: beside the file, or this project's own, wherever the file lies."""
+    return prepare.resolve(image, root) or prepare.resolve(image, PROJECT)
+
+
 def _listed(entry: PlanEntry, count: int, root: Path) -> str:
     image = entry.settings.image
-    folder = prepare.resolve(image, root)
+    folder = _folder(image, root)
     if folder is None:
         kind = "by digest" if "@sha256:" in image else "pulled, and its digest recorded, when prepared"
     else:
@@ -133,15 +160,28 @@ def _done(entry: PlanEntry, means: prepare.Means, action: Action) -> ImageLine:
     name = "".join(char if char.isalnum() else "-" for char in image)[-60:]
     try:
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=means.logs))  # kept: it has the logs
+        means.note(f"{image}: making it ready; log: {folder / 'image.log'}")
         made = prepare.make_image(entry.settings, means, folder / "image.log")
-        text = f"{image}: {made.ref} {made.digest} ({made.how}, {made.seconds:.0f} s)"
+        names = " ".join(dict.fromkeys((made.ref, made.digest)))
+        text = f"{image}: {names} ({made.how}, {made.seconds:.0f} s)"
         if action == "probe":
-            text += "\n" + json.dumps(_probed(entry, made, means, folder), indent=2, sort_keys=True)
+            means.note(
+                f"{image}: asking the engine in it, which takes up to a minute; log: {folder / 'probe.log'}"
+            )
+            found = _probed(entry, made, means, folder)
+            text += "\n" + "\n".join((_shown(found), *probe_news(found, entry.cell.get("platform"))))
         return ImageLine(text=text)
     except PrepareError as error:
         known = verdict.classify_message(str(error))
         config = error.culprit is Culprit.CONFIG or (known is not None and known.culprit is Culprit.CONFIG)
-        return ImageLine(text=str(error), code=ExitCode.RED if config else _CODES[error.fault])
+        text = str(error) if image in str(error) else f"{image}: {error}"
+        return ImageLine(text=text, code=ExitCode.RED if config else _CODES[error.fault])
+
+
+def _shown(found: Mapping[str, Any]) -> str:
+    """A probe as JSON with a line for each fact, however much it holds."""
+    lines = [f"  {json.dumps(name)}: {json.dumps(found[name], sort_keys=True)}" for name in sorted(found)]
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def _probed(entry: PlanEntry, made: PreparedImage, means: prepare.Means, folder: Path) -> Mapping[str, Any]:

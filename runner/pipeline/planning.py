@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from runner.expr import nearest
 from runner.machine import Inventory
 from runner.model import CellSettings, Matrix, MatrixCell, Plan
 from runner.pipeline import choosing, durations
+from runner.pipeline.foresight import foresee
 from runner.pipeline.history import settle
 from runner.pipeline.wish import Wish
 from runner.vendors import PLATFORMS
@@ -43,6 +45,10 @@ def make_plan(wish: Wish) -> tuple[Plan, Inventory]:
     remarks = [
         f"{name} cells run in {image}, not in the file's image (--image)" for name, image in images.items()
     ]
+    if wish.expect_engine:
+        remarks.append(
+            f"a cell whose engine does not say {wish.expect_engine} will be unproven (--expect-engine)"
+        )
     made = replace(made, remarks=(*remarks, *made.remarks))
     if wish.cover:
         made = choosing.sample(made, read, wish.cover, wish.rotate, wish.pins)
@@ -53,7 +59,9 @@ def make_plan(wish: Wish) -> tuple[Plan, Inventory]:
         # This host's own durations are no common ground: other machines would deal out the cells differently.
         shared = durations.load(wish.durations, needed=True) if wish.durations else {}
         made = choosing.share(made, wish.shard, shared)
-    return made, inventory
+    root = wish.matrix.resolve().parent
+    seen = foresee(made.planned(), read.places, root, inventory, wish.environ)
+    return replace(made, remarks=(*made.remarks, *seen)), inventory
 
 
 def outlook(wish: Wish) -> Outlook:
@@ -89,7 +97,7 @@ def candidate(texts: tuple[str, ...], read: Matrix) -> dict[str, str]:
     """The images that replace those of the file, by platform. A folder is taken from where the user stands.
 
     Raises:
-        UsageError: a text that is not ``PLATFORM=REF``, or a platform that the file does not have.
+        UsageError: a text that is not ``PLATFORM=REF``, a digest that is none, or a platform that the file does not have.
 
     """
     found: dict[str, str] = {}
@@ -97,6 +105,10 @@ def candidate(texts: tuple[str, ...], read: Matrix) -> dict[str, str]:
         platform, equals, image = text.partition("=")
         if not equals or not image or image.split() != [image] or platform in found:
             msg = f"--image {text!r}: write PLATFORM=REF, once for each platform, such as cuda=registry/vllm@sha256:..."
+            raise UsageError(msg)
+        digest = re.fullmatch(r"(?:.*@)?(sha256:.*)", image)
+        if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest[1]):
+            msg = f"--image {text!r}: a digest is sha256: and 64 hexadecimal digits, as the registry shows it"
             raise UsageError(msg)
         known = read.axes["platform"]
         if platform not in known:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from runner.errors import PrepareError
 from runner.facts import HandOver, PreparedImage, Runtime
-from runner.model import CellSettings, Culprit, Fault, ModelRef, Outcome, Plan, PlanEntry, Proof, Verdict
+from runner.interrupt import GivenUp, T, unless_stopped
+from runner.model import (
+    CellSettings,
+    Culprit,
+    Fault,
+    ModelRef,
+    Outcome,
+    Plan,
+    PlanEntry,
+    Proof,
+    Stop,
+    Verdict,
+)
 from runner.prepare.engines import check_mounts, engine_digest
-from runner.prepare.jobs import Job, last_json, run_job
+from runner.prepare.jobs import Job, JobLimit, last_json, run_job
 from runner.prepare.keys import model_key, resolve, tree_hash
 from runner.prepare.models import ModelMaker
 from runner.records import Prepared, PreparedModel, PrepareFailure
@@ -26,6 +38,7 @@ class Means:
     """What preparation works with.
 
     ``root`` is where relative paths of the matrix file start; ``lease`` holds one device of a platform for a probe.
+    ``held`` is closed by the caller when the images are no longer needed: until then nobody prunes them.
     """
 
     runtime: Runtime
@@ -34,8 +47,30 @@ class Means:
     logs: Path
     note: Callable[[str], None]
     lease: Callable[[str], AbstractContextManager[HandOver]]
+    held: ExitStack
     labels: Mapping[str, str] = field(default_factory=dict)
     meaning: Meaning = lambda _: None
+    cancelled: Callable[[], bool] = lambda: False
+
+    def patiently(self, call: Callable[[], T], what: str, limit: JobLimit) -> T:
+        """Wait for work of this program itself, within a limit and while the run goes on.
+
+        Raises:
+            PrepareError: it took longer, or the run was stopped.
+
+        """
+
+        def ask(elapsed_s: float) -> Stop | None:
+            return Stop.CANCELLED if self.cancelled() else limit.poll(elapsed_s)
+
+        try:
+            return unless_stopped(call, ask, lambda: None, 0.0)
+        except GivenUp as given:
+            if given.stop is Stop.CANCELLED:
+                msg = f"{what}: the run was stopped"
+                raise PrepareError(msg, Fault.BUILD) from given
+            msg = f"{what} took longer than {limit.total_s:g} s (limits.prepare)"
+            raise PrepareError(msg, Fault.NETWORK if what.startswith("hub") else Fault.DISK) from given
 
 
 SUITE = Path(__file__).parents[2] / "tests" / "moe"
@@ -106,7 +141,7 @@ def _image(settings: CellSettings, means: Means, work: _Work) -> None:
 
 
 def make_image(settings: CellSettings, means: Means, log: Path) -> PreparedImage:
-    """Build, pull or find the image of a cell, and hash the engine where it is mounted from the host.
+    """Build, pull or find the image of a cell, keep it, and hash the engine where it is mounted from the host.
 
     The process runtime has no image to mount anything into: there the interpreter named by the file is the engine's.
 
@@ -117,9 +152,34 @@ def make_image(settings: CellSettings, means: Means, log: Path) -> PreparedImage
     check_mounts(settings)
     name = settings.python if settings.python and means.runtime.name == "process" else settings.image
     folder = resolve(name, means.root)
-    image = means.runtime.image(str(folder) if folder else name, log)
-    digest = engine_digest(settings.engine_folders, means.cache / "engine-files.json")
+    limit = JobLimit(settings.limits.prepare_s)
+    image = _kept(str(folder) if folder else name, means, log, limit)
+    digest = means.patiently(
+        lambda: engine_digest(settings.engine_folders, means.cache / "engine-files.json"),
+        f"hashing the engine of {settings.image}",
+        limit,
+    )
     return replace(image, python=settings.python or image.python, engine_digest=digest)
+
+
+def _kept(ref: str, means: Means, log: Path, limit: JobLimit) -> PreparedImage:
+    """An image that stays until ``means.held`` is closed; one that was pruned before it was kept is made once more."""
+    image = means.runtime.image(ref, log, limit)
+    try:
+        let_go = means.runtime.keep(image, means.labels)
+    except PrepareError as error:
+        if error.fault is not Fault.PULL:
+            raise
+        image = means.runtime.image(ref, log, limit)
+        let_go = means.runtime.keep(image, means.labels)
+
+    def end() -> None:
+        problem = let_go()
+        if problem:
+            means.note(problem)
+
+    means.held.callback(end)
+    return image
 
 
 def _probe(entry: PlanEntry, suite: Path, image: PreparedImage, means: Means, work: _Work) -> None:
@@ -152,6 +212,7 @@ def probe(entry: PlanEntry, image: PreparedImage, suite: Path, means: Means, log
         env=entry.settings.env,
         mounts=entry.settings.mounts,
         labels=means.labels,
+        total_s=entry.settings.limits.prepare_s,
     )
     with means.lease(entry.cell.get("platform")) as hand_over:
         run_job(means.runtime, image, replace(job, hand_over=hand_over))
@@ -175,6 +236,8 @@ def _model(settings: CellSettings, model: ModelRef, suite: Path, means: Means, w
         note=means.note,
         env=settings.env,
         mounts=settings.mounts,
+        limit=JobLimit(settings.limits.prepare_s),
+        patiently=means.patiently,
     )
     try:
         work.models[key] = maker.make(work.images[settings.image], model)

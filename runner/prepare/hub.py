@@ -11,7 +11,7 @@ from pathlib import Path
 
 from runner.errors import PrepareError
 from runner.model import Fault, ModelRef
-from runner.prepare.keys import open_to_readers, tree_hash
+from runner.prepare.keys import check_room, open_to_readers, tree_hash
 from runner.records import PreparedModel
 
 
@@ -21,7 +21,8 @@ def fetch(model: ModelRef, cache: Path, *, endpoint: str | None = None) -> Prepa
     ``endpoint`` is the hub's address; None: the one huggingface_hub is set up with.
 
     Raises:
-        PrepareError: the package is missing, or the hub did not answer (network) or refused (pull).
+        PrepareError: the package is missing, there is no room (disk), or the hub did not answer (network) or refused
+            (pull).
 
     """
     try:
@@ -32,13 +33,19 @@ def fetch(model: ModelRef, cache: Path, *, endpoint: str | None = None) -> Prepa
         raise PrepareError(msg, Fault.BUILD) from error
     began = time.monotonic()
     try:
-        found = HfApi(endpoint=endpoint).model_info(str(model.hub), revision=model.revision)
+        found = HfApi(endpoint=endpoint).model_info(
+            str(model.hub), revision=model.revision, files_metadata=True
+        )
         commit = str(found.sha)
         target = cache / f"{re.sub('[^A-Za-z0-9_.-]+', '--', str(model.hub))}@{commit[:20]}"
+        if not target.is_dir():  # a download that was cut off has taken its room already
+            check_room(cache, sum(each.size or 0 for each in found.siblings or ()), f"model {model.hub}")
         snapshot_download(str(model.hub), revision=commit, local_dir=target, endpoint=endpoint)
     except HfHubHTTPError as error:
         msg_0 = f"hub refused {model.hub}: {_first_line(error)}"
         raise PrepareError(msg_0, Fault.PULL) from error
+    except PrepareError:
+        raise
     except Exception as error:
         # The package has changed its HTTP library twice (requests, httpx, httpx2), and the exceptions with it.
         if isinstance(error, OSError) and error.filename:

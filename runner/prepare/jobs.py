@@ -69,7 +69,11 @@ def run_job(runtime: Runtime, image: PreparedImage, job: Job) -> CellExit:
         msg = f"{job.name}: {ended.message}"
         raise PrepareError(msg, ended.fault)
     if ended.exit_code != 0:
-        what = "ran past its limit" if ended.stopped else f"ended with exit code {ended.exit_code}"
+        what = f"ended with exit code {ended.exit_code}"
+        if ended.stopped is Stop.TIMED_OUT:
+            what = f"ran past its limit of {job.total_s:g} s (limits.prepare)"
+        elif ended.stopped is not None:
+            what = "was stopped"
         last = last_line(job.log_path)
         msg = f"{job.name} {what}: {last} (log: {job.log_path})"
         raise PrepareError(msg, Fault.BUILD)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import shutil
 from pathlib import Path
 
-from runner.model import ModelRef
+from runner.errors import PrepareError
+from runner.model import Fault, ModelRef
 
 
 def resolve(reference: str, root: Path) -> Path | None:
@@ -29,7 +30,9 @@ def tree_hash(*folders: Path, skip: tuple[str, ...] = ("__pycache__", ".pytest_c
                 continue
             name = path.relative_to(folder).as_posix().encode()
             digest.update(b"%d:%b%d:" % (len(name), name, path.stat().st_size))
-            digest.update(path.read_bytes())
+            with path.open("rb") as file:
+                while piece := file.read(1 << 20):  # a file of weights has gigabytes
+                    digest.update(piece)
     return "sha256:" + digest.hexdigest()
 
 
@@ -45,7 +48,20 @@ def open_to_readers(folder: Path) -> None:
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def has_free_bytes(folder: Path, need: int) -> bool:
-    """Whether a file system has room."""
-    facts = os.statvfs(folder)
-    return facts.f_bavail * facts.f_frsize >= need
+def check_room(folder: Path, need_bytes: int, what: str) -> None:
+    """See that a folder's file system has room, before anything is written.
+
+    Raises:
+        PrepareError: it has not (disk).
+
+    """
+    here = folder
+    while not here.exists():
+        here = here.parent
+    free = shutil.disk_usage(here).free
+    if free < need_bytes:
+        msg = (
+            f"{what} needs {need_bytes / (1 << 30):,.2f} GiB free on the disk of {here}, which has"
+            f" {free / (1 << 30):,.2f} GiB: make room, or set VLLM_MATRIX_CACHE to a folder on a larger disk"
+        )
+        raise PrepareError(msg, Fault.DISK)

@@ -13,9 +13,11 @@ from runner.errors import PrepareError
 from runner.facts import PreparedImage, Runtime
 from runner.model import Fault, HostFolder, ModelRef
 from runner.prepare.hub import fetch
-from runner.prepare.jobs import Job, run_job
-from runner.prepare.keys import open_to_readers, short, tree_hash
+from runner.prepare.jobs import Job, JobLimit, run_job
+from runner.prepare.keys import check_room, open_to_readers, short, tree_hash
 from runner.records import PreparedModel
+
+Patiently = Callable[[Callable[[], PreparedModel], str, JobLimit], PreparedModel]
 
 MODEL_BYTES = 256 << 20
 """Room that must be free before a recipe starts; the shipped recipes write under 10 MB."""
@@ -33,6 +35,9 @@ class ModelMaker:
     note: Callable[[str], None]
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[HostFolder, ...] = ()
+    limit: JobLimit
+    patiently: Patiently
+    """How to wait for a download: within the limit, and while the run goes on."""
 
     def make(self, image: PreparedImage, model: ModelRef) -> PreparedModel:
         """A model that any user can read, from the cache where its inputs are unchanged.
@@ -45,7 +50,7 @@ class ModelMaker:
 
         """
         if model.hub is not None:
-            return fetch(model, self.cache / "hub")
+            return self.patiently(lambda: fetch(model, self.cache / "hub"), f"hub {model.hub}", self.limit)
         if model.recipe is None:
             msg = f"model {model.name} has neither 'recipe' nor 'hub'"
             raise PrepareError(msg, Fault.BUILD)
@@ -60,6 +65,7 @@ class ModelMaker:
             self.note(
                 f"making model {model.name} (recipe {model.recipe}{', fault ' + model.fault if model.fault else ''})"
             )
+            check_room(self.cache, MODEL_BYTES, f"model {model.name}")
             self._run_recipe(image, model, final)
         return PreparedModel(
             name=model.name,
@@ -85,6 +91,7 @@ class ModelMaker:
             env=self.env,
             mounts=self.mounts,
             labels=self.labels,
+            total_s=self.limit.total_s,
         )
         try:
             run_job(self.runtime, image, job)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import IO, Final
 
 from runner.errors import PrepareError
+from runner.facts import Watch
 from runner.model import Fault
-from runner.runtimes import disk, labels
+from runner.runtimes import disk, helper, labels
 from runner.runtimes.docker_client import Engine
 from runner.runtimes.docker_errors import EngineError, from_stream, one_line
 
+PULL_PAUSES_S: Final = (2.0, 8.0, 20.0)
+"""Pauses between tries of a pull that may succeed later, seconds."""
 SCRIPT: Final = Path("scripts/debootstrap-base.sh")
 _BASE_BYTES: Final = 1 << 30
-_BASE_S: Final = 900
+WORK: Final = "base-"
+"""What the names of folders begin with in which a base is made."""
 
 
 def default_base(dockerfile: str) -> str:
@@ -32,17 +36,20 @@ def local_base(engine: Engine, wanted: str, *, root: Path) -> str:
     return next((name for name in names if name and engine.image(name) is not None), "")
 
 
-def make_base(engine: Engine, wanted: str, *, root: Path, cache: Path, log: IO[str]) -> str:
+def make_base(
+    engine: Engine, wanted: str, *, root: Path, cache: Path, log: IO[str], watch: Watch | None = None
+) -> str:
     """Pull ``wanted``, or make a Debian that stands for it. Raises :class:`PrepareError` or :class:`EngineError`."""
     tag, suite = _own_base(wanted, root)
+    if not tag:
+        pull(engine, wanted, log)
+        return wanted
     try:
         pull_once(engine, wanted, log)
     except EngineError as error:
-        if not tag:
-            raise
         log.write(f"{wanted} cannot be pulled ({error}): making a Debian {suite} with debootstrap\n")
         log.flush()
-        return _debootstrap(engine, tag, suite, root / SCRIPT, cache, log)
+        return _debootstrap(engine, tag, suite, root / SCRIPT, cache, log, watch)
     return wanted
 
 
@@ -58,6 +65,21 @@ def _own_base(wanted: str, root: Path) -> tuple[str, str]:
     )
 
 
+def pull(engine: Engine, ref: str, log: IO[str]) -> None:
+    """Pull, again after pauses where that may help. Raises :class:`EngineError`."""
+    for pause in (*PULL_PAUSES_S, None):
+        try:
+            pull_once(engine, ref, log)
+        except EngineError as error:
+            if pause is None or not error.again:
+                raise
+            log.write(f"{error}; trying again in {pause:g} s\n")
+            log.flush()
+            time.sleep(pause)
+        else:
+            return
+
+
 def pull_once(engine: Engine, ref: str, log: IO[str]) -> None:
     """Pull. Raises :class:`EngineError`, also for an error that only the stream tells."""
     for entry in engine.pull(ref):
@@ -68,28 +90,23 @@ def pull_once(engine: Engine, ref: str, log: IO[str]) -> None:
     log.flush()
 
 
-def _debootstrap(engine: Engine, tag: str, suite: str, script: Path, cache: Path, log: IO[str]) -> str:
+def _debootstrap(
+    engine: Engine, tag: str, suite: str, script: Path, cache: Path, log: IO[str], watch: Watch | None
+) -> str:
     disk.check_free(cache, _BASE_BYTES, "a base image")
     cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="base-", dir=cache) as work:
-        tar = Path(work) / "root.tar"
+    with tempfile.TemporaryDirectory(prefix=WORK, dir=cache) as work:
+        tar, said = Path(work) / "root.tar", Path(work) / "said.txt"
         try:
-            done = subprocess.run(
-                [str(script), str(tar), suite],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=_BASE_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            message = f"{script.name} did not finish: {one_line(str(error))}"
+            with said.open("w", encoding="utf-8") as output:
+                code = helper.call([str(script), str(tar), suite], output, watch)
+        except OSError as error:
+            message = f"{script.name} did not run: {error.strerror}"
             raise PrepareError(message, Fault.BUILD) from error
-        log.write(done.stdout)
-        if done.returncode:
-            message = (
-                f"no base image: {one_line(done.stdout.splitlines()[-1] if done.stdout else script.name)}"
-            )
-            raise PrepareError(message, Fault.NETWORK if "debootstrap failed" in done.stdout else Fault.BUILD)
+        text = said.read_text(encoding="utf-8", errors="replace")
+        log.write(text)
+        if code:
+            message = f"no base image: {one_line(text.splitlines()[-1] if text else script.name)}"
+            raise PrepareError(message, Fault.NETWORK if "debootstrap failed" in text else Fault.BUILD)
         engine.load_root(str(tar), tag, [f"LABEL {labels.IMAGE}=base-{suite}", 'CMD ["/bin/sh"]'])
     return tag

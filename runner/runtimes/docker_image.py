@@ -16,17 +16,18 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from runner.errors import PrepareError
-from runner.facts import PreparedImage
+from runner.facts import PreparedImage, Watch
 from runner.model import Fault
 from runner.runtimes import disk, labels
-from runner.runtimes.docker_base import default_base, local_base, make_base, pull_once
+from runner.runtimes.docker_base import WORK, default_base, local_base, make_base, pull, pull_once
 from runner.runtimes.docker_client import Engine
 from runner.runtimes.docker_context import Context, context_of
 from runner.runtimes.docker_errors import EngineError, one_line
 from runner.runtimes.pip_host import explain_failure, read_settings
 
-PULL_PAUSES_S: Final = (2.0, 8.0, 20.0)
-"""Pauses between tries of a pull that may succeed later, seconds."""
+BUILD_PAUSES_S: Final = (5.0, 20.0)
+"""Pauses between tries of a build that failed for want of a network, seconds."""
+_SAY: Final = f"say with {disk.PULL_VARIABLE} how many GiB this image takes"
 _TAIL: Final = 25
 _CONTEXT: Final = "context-"
 _PROXIES: Final = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
@@ -39,7 +40,13 @@ _NETWORK = re.compile(
 
 
 def prepare(
-    make_engine: Callable[[], Engine], ref: str, *, root: Path, cache: Path, log_path: Path
+    make_engine: Callable[[], Engine],
+    ref: str,
+    *,
+    root: Path,
+    cache: Path,
+    log_path: Path,
+    watch: Watch | None = None,
 ) -> PreparedImage:
     """An image by reference: a folder (relative to ``root``) with a Dockerfile, or a name. Raises :class:`PrepareError`."""
     began = time.monotonic()
@@ -47,7 +54,7 @@ def prepare(
     try:
         with log_path.open("a", encoding="utf-8") as log, make_engine() as engine:
             if (folder / "Dockerfile").is_file():
-                tag, how, base = _build(engine, folder, root, cache, log)
+                tag, how, base = _build(engine, folder, root, cache, log, watch)
             else:
                 tag, how, base = *_pull(engine, ref, log), ""
             facts = engine.image(tag)
@@ -72,20 +79,24 @@ def prepare(
 
 def _pull(engine: Engine, ref: str, log: IO[str]) -> tuple[str, str]:
     local = engine.image(ref)
-    for pause in (*PULL_PAUSES_S, None):
-        try:
-            pull_once(engine, ref, log)
-        except EngineError as error:
-            if local is not None:
-                # The registry's own words name hosts and addresses: they belong in the log, not on every page.
-                log.write(f"the local image is used, since a pull failed: {error}\n")
-                return _immutable(local, ref), "local (no registry gave it)"
-            if pause is None or not error.again:
-                raise
-            log.write(f"{error}; trying again in {pause:g} s\n")
-            time.sleep(pause)
-        else:
-            break
+    if local is not None and "sha256:" in ref:
+        # A digest names one content: what is here is what a registry would send.
+        return _immutable(local, ref), "local"
+    try:
+        _check_disk(engine, disk.need_of_pull(os.environ), f"pulling {ref}", _SAY)
+    except PrepareError as error:
+        if local is None:
+            raise
+        log.write(f"the local image is used: {error}\n")
+        return _immutable(local, ref), "local, no room to pull"
+    try:
+        (pull if local is None else pull_once)(engine, ref, log)
+    except EngineError as error:
+        if local is None:
+            raise
+        # The registry's own words name hosts and addresses: they belong in the log, not on every page.
+        log.write(f"the local image is used, since a pull failed: {error}\n")
+        return _immutable(local, ref), "local, no registry gave it"
     return _immutable(engine.image(ref) or {}, ref), "pulled"
 
 
@@ -118,7 +129,9 @@ class _Wanted:
         return f"{self.base} {self.base_id}".strip()
 
 
-def _build(engine: Engine, folder: Path, root: Path, cache: Path, log: IO[str]) -> tuple[str, str, str]:
+def _build(
+    engine: Engine, folder: Path, root: Path, cache: Path, log: IO[str], watch: Watch | None
+) -> tuple[str, str, str]:
     dockerfile = (folder / "Dockerfile").read_text(encoding="utf-8")
     default = default_base(dockerfile)
     context = context_of(folder, read_settings())
@@ -129,16 +142,32 @@ def _build(engine: Engine, folder: Path, root: Path, cache: Path, log: IO[str]) 
             return wanted.tag, "cached", wanted.base_text
     cache.mkdir(parents=True, exist_ok=True)
     with _only_one(cache):
+        # Before the base is pulled: it is most of what takes room.
+        _check_disk(engine, disk.need_of(dockerfile, labels.BUILD_BYTES), f"building the image {folder.name}")
         if default:
             base = local_base(engine, default, root=root) or make_base(
-                engine, default, root=root, cache=cache, log=log
+                engine, default, root=root, cache=cache, log=log, watch=watch
             )
         wanted = _on_base(engine, context, base)
         if engine.image(wanted.tag) is not None:  # another runner built it meanwhile
             return wanted.tag, "cached", wanted.base_text
-        _check_disk(engine, dockerfile, folder.name)
-        _run_build(engine, wanted, cache, log)
+        _build_again(engine, wanted, cache, log)
     return wanted.tag, "built", wanted.base_text
+
+
+def _build_again(engine: Engine, wanted: _Wanted, cache: Path, log: IO[str]) -> None:
+    """Build, again after pauses where only the network failed. Raises :class:`PrepareError` or :class:`EngineError`."""
+    for pause in (*BUILD_PAUSES_S, None):
+        try:
+            _run_build(engine, wanted, cache, log)
+        except PrepareError as error:
+            if pause is None or error.fault is not Fault.NETWORK:
+                raise
+            log.write(f"{error}; trying again in {pause:g} s\n")
+            log.flush()
+            time.sleep(pause)
+        else:
+            return
 
 
 def _on_base(engine: Engine, context: Context, base: str) -> _Wanted:
@@ -151,15 +180,15 @@ def _only_one(cache: Path) -> Iterator[None]:
     """One build at a time: the same image is made once, and no build drops a stage that another needs."""
     with (cache / "build.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        for left in cache.glob(f"{_CONTEXT}*"):  # of a runner that was killed: none other can be building now
+        for left in (*cache.glob(f"{_CONTEXT}*"), *cache.glob(f"{WORK}*")):
+            # Of a runner that was killed: none other can be building now.
             shutil.rmtree(left, ignore_errors=True)
         yield
 
 
-def _check_disk(engine: Engine, dockerfile: str, name: str) -> None:
-    store = Path(str(engine.info().get("DockerRootDir", "")))
-    if store.is_absolute() and store.exists():  # a remote engine's folder is not ours to measure
-        disk.check_free(store, disk.need_of(dockerfile, labels.BUILD_BYTES), f"building the image {name}")
+def _check_disk(engine: Engine, need_bytes: int, what: str, remedy: str = "") -> None:
+    for store in disk.stores(engine.info()):
+        disk.check_free(store, need_bytes, what, remedy)
 
 
 def _run_build(engine: Engine, wanted: _Wanted, cache: Path, log: IO[str]) -> None:

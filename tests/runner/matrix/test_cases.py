@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -168,6 +169,10 @@ def test_y07_a_directory_a_missing_and_an_unreadable_file_are_plain_errors(
     assert says(tmp_path) == f"{tmp_path}:1:1: this is a directory (give the path of a matrix file in it)"
     missing = tmp_path / "no.yaml"
     assert says(missing) == f"{missing}:1:1: there is no such file (give the path of a matrix file)"
+    os.mkfifo(tmp_path / "pipe")  # to open it would be to wait for ever
+    irregular = "this is no regular file but a pipe, a socket or a device (give the path of a matrix file)"
+    assert says(tmp_path / "pipe") == f"{tmp_path / 'pipe'}:1:1: {irregular}"
+    assert says(Path("/dev/zero")) == f"/dev/zero:1:1: {irregular}"
 
     def refuse(*_: object, **__: object) -> None:  # root may read everything, so a mode cannot show this
         raise PermissionError(13, "Permission denied")

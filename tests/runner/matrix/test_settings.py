@@ -55,7 +55,7 @@ quantizations:
 include:
   - {cell: {platform: cpu, quantization: int8, tp: 2}, engine_args: {d: 4, e: 4}, limits: {total: 1h30m}}
 overrides:
-  - {when: quantization=int8 and tp>1, engine_args: {e: 5}, limits: {stop_grace: 5s, shm: 64k, log: 3m}}
+  - {when: quantization=int8 and tp>1, engine_args: {e: 5}, limits: {prepare: 20m, stop_grace: 5s, shm: 64k, log: 3m}}
   - {when: platform=cpu and tp=2, engine_args: {e: 6}, env: {C: override}, expect: {moe_backend: triton}}
 """
     )
@@ -63,6 +63,7 @@ overrides:
     assert one.engine_args == {"a": 1, "b": 2, "c": 3, "d": 4, "e": 6}
     assert one.env == {"A": "file", "B": "platform", "C": "override"}
     assert one.limits == Limits(
+        prepare_s=1200.0,
         start_s=600.0,
         idle_s=90.0,
         total_s=5400.0,

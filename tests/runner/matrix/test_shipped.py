@@ -165,3 +165,11 @@ def test_schema_and_reader_refuse_the_same_shapes(text: str, tmp_path: Path) -> 
     path.write_text(text)
     with pytest.raises(MatrixError):
         runner.matrix.load(path)
+
+
+def test_the_shipped_suite_leaves_the_expected_engine_to_the_runner() -> None:
+    """A test of the suite that fails makes a cell ``failed``, and another engine is ``unproven`` (--expect-engine)."""
+    suite = Path(__file__).parents[3] / "tests" / "moe"
+    judging = [path.name for path in suite.glob("test_*.py") if "expect.engine" in path.read_text()]
+    assert judging == []
+    assert len(list(suite.glob("test_*.py"))) >= 5

@@ -46,6 +46,7 @@ def missing(shown: list[str], said: str) -> list[str]:
 @pytest.mark.parametrize("title", SECTIONS)
 def test_the_section_does_what_it_shows(title: str, tmp_path: Path) -> None:
     shutil.copytree(PROJECT / "runner", tmp_path / "runner", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PROJECT / "images", tmp_path / "images")
     ran = 0
     for language, text in SECTIONS[title]:
         if language == "python":

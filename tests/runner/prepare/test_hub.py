@@ -28,6 +28,7 @@ class Hub:
     address: str = ""
     revisions: dict[str, str] = field(default_factory=lambda: {"main": COMMIT, "v1": COMMIT, COMMIT: COMMIT})
     refuses: int = 0
+    sizes: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
@@ -66,7 +67,7 @@ class Hub:
     def _info(self, revision: str) -> tuple[int, dict[str, str], bytes]:
         if revision not in self.revisions:
             return 404, {"X-Error-Code": "RevisionNotFound"}, b"{}"
-        siblings = [{"rfilename": name} for name in FILES]
+        siblings = [{"rfilename": name, "size": self.sizes.get(name, len(FILES[name]))} for name in FILES]
         info = {"id": "org/tiny", "modelId": "org/tiny", "sha": COMMIT, "siblings": siblings, "tags": []}
         return 200, {}, json.dumps(info | {"private": False, "downloads": 0, "likes": 0}).encode()
 
@@ -146,6 +147,17 @@ def test_what_the_hub_refuses_is_a_pull_fault_in_one_line(
     assert caught.value.fault is Fault.PULL
     assert str(caught.value).startswith(said)
     assert "\n" not in str(caught.value)
+
+
+def test_a_model_that_does_not_fit_is_not_begun(hub: Hub, tmp_path: Path) -> None:
+    hub.sizes["sub/weights.bin"] = 9 << 50
+    with pytest.raises(
+        PrepareError, match=r"^model org/tiny needs 9,437,184\.00 GiB free .*VLLM_MATRIX_CACHE"
+    ) as caught:
+        fetch(model(), tmp_path, endpoint=hub.address)
+    assert caught.value.fault is Fault.DISK
+    assert list(tmp_path.iterdir()) == []
+    assert not [line for line in hub.asked if "/resolve/" in line]
 
 
 def test_a_hub_that_does_not_answer_is_a_network_fault(tmp_path: Path) -> None:
