@@ -13,13 +13,16 @@ from runner import junit, verdict
 from runner.codec import sha256
 from runner.errors import BadReport
 from runner.facts import CellExit, CellFacts, JUnitReport, TestCase, TestResult
+from runner.machine import Given
 from runner.model import PlanEntry
 
 KEPT_FAILING = 50
 """Tests that did not pass which a record keeps in full; the report file has all of them."""
 
 
-def facts_of(entry: PlanEntry, here: Path, ended: CellExit, expect_engine: str | None) -> CellFacts:
+def facts_of(
+    entry: PlanEntry, here: Path, ended: CellExit, expect_engine: str | None, given: Given | None
+) -> CellFacts:
     """Everything that is known of an attempt whose files lie in ``here``."""
     report, problem, missing = _report(here / "junit.xml")
     with _lines(here / "evidence.jsonl") as evidence, _lines(here / "tests.jsonl") as tests:
@@ -47,6 +50,7 @@ def facts_of(entry: PlanEntry, here: Path, ended: CellExit, expect_engine: str |
         evidence=seen,
         finding=finding,
         expect_engine=expect_engine,
+        given=given,
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from runner import verdict
+from runner.cells.caching import CacheLayer, Caching, forget, settled
 from runner.cells.collect import collect
 from runner.cells.gather import facts_of, failing_of, hashes_of
 from runner.cells.redact import Redactor, chosen
@@ -21,15 +22,17 @@ from runner.cells.watch import CellWatch
 from runner.errors import PrepareError
 from runner.facts import CellExit, Evidence, HandOver, Runtime
 from runner.interrupt import CancelToken
+from runner.machine import Given
 from runner.model import Culprit, Outcome, PlanEntry, Stop, Verdict
 from runner.records import Attempt, CellRecord, Prepared
-from runner.vendors import VENDORS
+from runner.vendors import CACHE_DIR, VENDORS
 
 
 class Held(Protocol):
     """Devices and cores that one attempt holds."""
 
     hand_over: HandOver
+    given: Given | None
     device_ids: tuple[str, ...]
     remarks: tuple[str, ...]
 
@@ -49,8 +52,8 @@ class Hosting(Protocol):
         """Wait for devices and hold them. Raises :class:`PrepareError` where there is no way to have them."""
         ...
 
-    def blame(self, device_ids: tuple[str, ...]) -> None:
-        """Count a host fault against the devices it happened on."""
+    def blame(self, device_ids: tuple[str, ...], cause: str) -> None:
+        """Count a host fault, with its words, against the devices it happened on."""
         ...
 
 
@@ -76,6 +79,8 @@ class CellWork:
     note: Callable[[str], None]
     environ: Mapping[str, str] = field(default_factory=dict)
     """Where the secrets that cells name are taken from: the runner's environment."""
+    caching: Caching | None = None
+    """Compile caches kept between cells; None where they are off."""
 
 
 def run_cell(entry: PlanEntry, folder: Path, work: CellWork) -> CellRecord:
@@ -87,6 +92,7 @@ def run_cell(entry: PlanEntry, folder: Path, work: CellWork) -> CellRecord:
     began = time.monotonic()
     secrets = chosen(entry.settings.secrets, work.environ)
     redactor = Redactor(secrets)
+    forget(folder)
     redactor.folder(folder)  # what an attempt that was cut off with its runner has left
     retries = work.infra_retries
     while True:
@@ -136,6 +142,8 @@ def _attempt(entry: PlanEntry, folder: Path, number: int, work: CellWork, redact
     here = folder / f"attempt-{number}"
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     device_ids: tuple[str, ...] = ()
+    given: Given | None = None
+    layer: CacheLayer | None = None
     remarks: tuple[str, ...] = tuple(filter(None, (VENDORS[entry.cell.get("platform")].never_ran,)))
     remarks += tuple(
         f"the secret {name} is not set in the runner's environment"
@@ -145,7 +153,8 @@ def _attempt(entry: PlanEntry, folder: Path, number: int, work: CellWork, redact
     started_s = begun_s
     try:
         with _places(here, entry, work) as place, work.hosting.lease(entry) as held:
-            device_ids, started_s = held.device_ids, time.time()
+            device_ids, given, started_s = held.device_ids, held.given, time.time()
+            layer = _layer(entry, place, held, work)
             ended = _run(entry, place, number, held.hand_over, work, redactor)
             remarks += held.remarks + held.after()
             if ended.left_behind:
@@ -154,10 +163,11 @@ def _attempt(entry: PlanEntry, folder: Path, number: int, work: CellWork, redact
         remarks += tuple(f"a secret was taken out of {name}" for name in redactor.folder(here)[:KEPT_REMARKS])
     except PrepareError as error:
         ended = CellExit(exit_code=None, duration_s=0.0, fault=error.fault, message=str(error))
-    facts = facts_of(entry, here, ended, work.expect_engine)
+    facts = facts_of(entry, here, ended, work.expect_engine, given)
     judged = verdict.judge(facts)
     if judged.outcome is Outcome.INFRA:
-        work.hosting.blame(device_ids)
+        work.hosting.blame(device_ids, judged.cause)
+    cache = settled(layer, here / "cache", judged, secrets=bool(work.environ)) if layer else None
     return Attempt(
         number=number,
         verdict=replace(judged, remarks=judged.remarks + remarks),
@@ -168,8 +178,10 @@ def _attempt(entry: PlanEntry, folder: Path, number: int, work: CellWork, redact
         evidence=facts.evidence,
         failing=failing_of(facts.report),
         device_ids=device_ids,
+        given=given,
         phases=_phases(begun_s, started_s, facts.evidence),
         files=hashes_of(here),
+        cache=cache,
     )
 
 
@@ -179,6 +191,18 @@ def _phases(begun_s: float, started_s: float, evidence: Evidence | None) -> dict
     if evidence is not None and evidence.first_event_at is not None:
         found["start"] = round(max(0.0, evidence.first_event_at - started_s), 3)
     return found | dict(evidence.phases if evidence is not None else {})
+
+
+def _layer(entry: PlanEntry, place: Place, held: Held, work: CellWork) -> CacheLayer | None:
+    """The compile caches that the attempt starts with, copied to where it sees them."""
+    if work.caching is None or place.cache is None:
+        return None
+    image = work.prepared.images[entry.settings.image]
+    probe = work.prepared.probes.get(entry.settings.image, {})
+    seen_at = work.runtime.view(place.cache, CACHE_DIR)
+    layer = work.caching.layer(entry, image, probe, held.device_ids, place.cache, seen_at)
+    layer.fill()
+    return layer
 
 
 def _run(
@@ -218,8 +242,11 @@ def _places(here: Path, entry: PlanEntry, work: CellWork) -> Iterator[Place]:
     settings.mkdir()
     shutil.copytree(IN_CELL, in_cell / "incell", ignore=shutil.ignore_patterns("__pycache__"))
     suite = (work.root / entry.settings.suite.path).resolve()
+    cache = here / "cache" if work.caching is not None else None
     try:
-        yield Place(settings=settings, out=out, log=here / "log.txt", suite=suite, in_cell=in_cell)
+        yield Place(
+            settings=settings, out=out, log=here / "log.txt", suite=suite, in_cell=in_cell, cache=cache
+        )
     finally:
         shutil.rmtree(in_cell, ignore_errors=True)
         with contextlib.suppress(OSError):

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner.backends import pattern
 from runner.facts import CellSpec, HandOver, Mount, Runtime
 from runner.model import CellSettings, PlanEntry
 from runner.records import Prepared
-from runner.vendors import CELL_ENV, python_path
+from runner.vendors import CACHE_DIR, CELL_ENV, cache_env, python_path
 
 IN_CELL = Path(__file__).parents[1] / "incell"
 """Stdlib-only code that runs inside cells."""
@@ -18,13 +19,14 @@ IN_CELL = Path(__file__).parents[1] / "incell"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Host paths of one attempt. ``settings`` is shown read-only, ``out`` is all the cell may write to."""
+    """Host paths of one attempt. ``settings`` is shown read-only; the cell may write to ``out``, and to ``cache``."""
 
     settings: Path
     out: Path
     log: Path
     suite: Path
     in_cell: Path
+    cache: Path | None = None
 
 
 def build(
@@ -68,6 +70,7 @@ def build(
         limits=settings.limits,
         env={
             **CELL_ENV,
+            **(cache_env(runtime.view(place.cache, CACHE_DIR)) if place.cache else {}),
             **settings.env,
             "PYTHONPATH": python_path(runtime.view(place.in_cell, "/matrix"), settings.env),
             "MATRIX_CELL": runtime.view(place.settings, "/cell") + "/cell.json",
@@ -76,6 +79,7 @@ def build(
         mounts=tuple(mounts),
         labels=labels,
         hand_over=hand_over,
+        cache_dir=place.cache,
         # At SIGINT pytest stops, runs its teardowns and writes its report; at SIGTERM it dies without one.
         stop_signal="SIGTERM" if settings.suite.command else "SIGINT",
     )
@@ -103,6 +107,7 @@ def _cell_json(
             "linear_scheme": expect.linear_scheme,
             "expert_weight_dtype": expect.expert_weight_dtype,
             "moe_backend": expect.moe_backend,
+            "moe_backend_pattern": pattern(expect.moe_backend) if expect.moe_backend else None,
             "engine": expect_engine,
         },
     }

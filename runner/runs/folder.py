@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +18,7 @@ from typing import TypeVar
 
 from runner import codec
 from runner.codec import sha256
-from runner.errors import BadRunFolder
+from runner.errors import BadRunFolder, UsageError
 from runner.model import Cell
 from runner.records import CellRecord, Prepared, Run
 from runner.runs.writing import write_atomic
@@ -46,6 +49,29 @@ class Folder:
         folder = cls(path)
         folder._write("plan.json", "plan", run)
         return folder
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the folder to one runner; the kernel lets go of it when that one dies, however it does.
+
+        Raises:
+            UsageError: another one is at work in it.
+
+        """
+        try:
+            plan = (self.path / "plan.json").open("r+b")  # for writing: NFS gives no exclusive lock for less
+        except OSError:  # no run folder, or one that cannot be written: whoever reads or writes it says so
+            yield
+            return
+        with plan:
+            try:
+                fcntl.flock(plan, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                msg = f"{self.path}: a runner is at work in it; wait for its end or stop it"
+                raise UsageError(msg) from error
+            except OSError:  # a file system without locks
+                pass
+            yield
 
     def cell(self, cell: Cell) -> Path:
         """The folder of one cell."""

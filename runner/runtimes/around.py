@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from runner.errors import UsageError
+from runner.runtimes import disk
 from runner.runtimes.clean import clean
 from runner.runtimes.docker_errors import EngineError
 
@@ -50,17 +51,19 @@ class EngineOffers(TypedDict):
 
 def engine_offers(runtime: str) -> EngineOffers:
     """Names of the engine's runtimes and its CDI folders; nothing for other runtimes or a silent engine."""
-    nothing: EngineOffers = {"runtimes": (), "cdi_dirs": ()}
-    if runtime != "docker":
-        return nothing
+    info = _info() if runtime == "docker" else {}
+    return {"runtimes": tuple(info.get("Runtimes") or ()), "cdi_dirs": tuple(info.get("CDISpecDirs") or ())}
+
+
+def _info() -> dict[str, Any]:
+    """What an engine says of itself; nothing where none answers."""
     from runner.runtimes.docker_client import connect
 
     try:
         with connect(timeout_s=ASK_S) as engine:
-            info = engine.info()
+            return engine.info()
     except EngineError:
-        return nothing
-    return {"runtimes": tuple(info.get("Runtimes") or ()), "cdi_dirs": tuple(info.get("CDISpecDirs") or ())}
+        return {}
 
 
 def describe_host(root: Path, cache: Path) -> tuple[str, ...]:
@@ -74,4 +77,9 @@ def describe_host(root: Path, cache: Path) -> tuple[str, ...]:
     place = cache
     while not place.exists():
         place = place.parent
-    return (*lines, f"cache {cache}: {shutil.disk_usage(place).free / 1e9:.0f} GB free")
+    lines += [f"images {store}: {_free(store)}" for store in disk.stores(_info())]
+    return (*lines, f"cache {cache}: {_free(place)}")
+
+
+def _free(place: Path) -> str:
+    return f"{shutil.disk_usage(place).free / 1e9:.0f} GB free"

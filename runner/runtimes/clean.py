@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
+import shutil
+import stat
+import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,9 +16,9 @@ from runner.runtimes import labels
 from runner.runtimes.docker_cell import remove
 from runner.runtimes.docker_client import Engine, connect
 from runner.runtimes.docker_errors import EngineError
-from runner.runtimes.labels import Owner
-from runner.runtimes.process import owner_of
-from runner.runtimes.process_tree import Seen, marked, send
+from runner.runtimes.labels import Owner, owner_of_home, read_mark
+from runner.runtimes.process_tree import CellTree, marked
+from runner.runtimes.stopping import KILL_S
 
 
 class Kind(StrEnum):
@@ -25,17 +27,22 @@ class Kind(StrEnum):
     CONTAINER = "container"
     IMAGE = "image"
     PROCESS = "process"
+    FOLDER = "folder"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphan:
-    """One thing that was left behind. ``run`` and ``cell`` are as its labels say; ``problem`` why it stayed."""
+    """One thing that was left behind. ``run`` and ``cell`` are as its labels say; ``problem`` why it stayed.
+
+    For processes ``mark`` is what all of a cell carry, and ``id`` one of them.
+    """
 
     kind: Kind
     id: str
     run: str = ""
     cell: str = ""
     problem: str = ""
+    mark: str = ""
 
     def __str__(self) -> str:
         name = " ".join(filter(None, (str(self.kind), self.id, f"(cell {self.cell})" if self.cell else "")))
@@ -83,11 +90,29 @@ def _find(engine: Engine | None, proc: Path) -> tuple[Orphan, ...]:
                     cell=marks.get(labels.CELL, ""),
                 )
             )
+    return (*found, *_processes(proc), *_folders(proc))
+
+
+def _processes(proc: Path) -> Iterator[Orphan]:
+    """One for each cell, or program that prepares one, of which a process lives and the owner does not."""
+    said = set()
     for seen, mark in marked(proc):
-        if seen.pid != os.getpid() and _abandoned(owner_of(mark), proc):
-            cell = mark.split(":")[3]
-            found.append(Orphan(kind=Kind.PROCESS, id=f"{seen.pid}/{seen.start}", cell=cell))
-    return tuple(found)
+        named = read_mark(mark)
+        if named is None or mark in said or seen.pid == os.getpid() or not _abandoned(named.owner, proc):
+            continue
+        said.add(mark)
+        yield Orphan(kind=Kind.PROCESS, id=str(seen.pid), run=named.run, cell=named.name, mark=mark)
+
+
+def _folders(proc: Path) -> Iterator[Orphan]:
+    """Private folders of cells whose owner is gone: the tests' own files, which may be large."""
+    for path in sorted(Path(tempfile.gettempdir()).glob("vllm-matrix-cell-*")):
+        if not _abandoned(owner_of_home(path.name), proc):
+            continue
+        with suppress(OSError):  # another runner removes it at this moment
+            facts = path.lstat()
+            if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid():
+                yield Orphan(kind=Kind.FOLDER, id=str(path))
 
 
 def _abandoned(owner: Owner | None, proc: Path) -> bool:
@@ -111,9 +136,13 @@ def _end(orphan: Orphan, engine: Engine | None) -> Orphan:
     if orphan.kind is Kind.CONTAINER and engine is not None:
         problem = remove(engine, orphan.id)
     elif orphan.kind is Kind.PROCESS:
-        pid, _, start = orphan.id.partition("/")
-        send(Seen(int(pid), start), signal.SIGKILL)
-    return Orphan(kind=orphan.kind, id=orphan.id, run=orphan.run, cell=orphan.cell, problem=problem)
+        left = CellTree(orphan.mark, None).end(KILL_S)
+        if left:
+            problem = f"still alive {KILL_S:g} s after SIGKILL: {', '.join(str(each.pid) for each in left)}"
+    elif orphan.kind is Kind.FOLDER:
+        shutil.rmtree(orphan.id, ignore_errors=True)
+        problem = "could not be removed" if Path(orphan.id).exists() else ""
+    return replace(orphan, problem=problem)
 
 
 def _images(engine: Engine) -> list[Orphan]:

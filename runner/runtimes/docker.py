@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runner.errors import UsageError
+from runner.errors import PrepareError, UsageError
 from runner.facts import CellExit, CellSpec, PreparedImage, Watch
 from runner.model import Fault, Stop
-from runner.runtimes import docker_image
+from runner.runtimes import docker_image, docker_keep
+from runner.runtimes.docker_break import Breaker
 from runner.runtimes.docker_cell import SYSTEM, Clock, Ended, Waiter, container
 from runner.runtimes.docker_client import LEAST_API, Engine, connect
 from runner.runtimes.docker_errors import EngineError
@@ -57,6 +58,9 @@ class DockerRuntime:
         self._detail = detail
         self._clock = clock
         self._owner = this_owner()
+        self._ids: dict[
+            str, str
+        ] = {}  # of kept images: a name may be taken from them, or moved to another image
         self.hardening = Hardening()
 
     def describe(self) -> str:
@@ -67,14 +71,38 @@ class DockerRuntime:
         """A cell sees a mount at its target."""
         return target
 
-    def image(self, ref: str, log_path: Path) -> PreparedImage:
+    def image(self, ref: str, log_path: Path, watch: Watch | None = None) -> PreparedImage:
         """Build, pull or find an image. Raises :class:`runner.errors.PrepareError`."""
-        return docker_image.prepare(
-            self._make_engine, ref, root=self._root, cache=self._cache, log_path=log_path
-        )
+        with Breaker(watch) as breaker:
+            return docker_image.prepare(
+                lambda: breaker.on(self._make_engine()),
+                ref, root=self._root, cache=self._cache, log_path=log_path, watch=watch,
+            )  # fmt: skip
+
+    def keep(self, image: PreparedImage, labels: Mapping[str, str]) -> Callable[[], str]:
+        """Keep an image from being pruned. Raises :class:`runner.errors.PrepareError`."""
+        try:
+            with self._make_engine() as engine:
+                held = docker_keep.hold(
+                    engine, image.digest, {**labels, **self._owner.labels()}, cell_user(), self._clock
+                )
+        except EngineError as error:
+            message = f"image {image.ref} cannot be kept from being pruned: {error}"
+            raise PrepareError(message, Fault.PULL if error.status == 404 else error.fault) from error
+        self._ids[image.ref] = image.digest
+
+        def release() -> str:
+            try:
+                with self._make_engine() as engine:
+                    return docker_keep.let_go(engine, held, self._clock)
+            except EngineError as error:
+                return f"container {held[:12]}, which kept image {image.ref}, is left behind: {error}"
+
+        return release
 
     def run(self, spec: CellSpec, watch: Watch) -> CellExit:
         """Run a cell to its end and remove its container."""
+        spec = replace(spec, image=self._ids.get(spec.image, spec.image))
         known = _Known(began=self._clock.now())
         leftovers: list[str] = []
         try:
@@ -82,7 +110,7 @@ class DockerRuntime:
         except OSError as error:
             return self._fault(known, f"cannot write {spec.log_path}: {error.strerror}", Fault.DISK)
         try:
-            give_out_dir(spec.out_dir)
+            give_folders(spec)
             config = container_config(
                 spec, user=cell_user(), labels=self._owner.labels(), hardening=self.hardening
             )
@@ -169,10 +197,13 @@ def cell_user() -> str:
     return f"{CELL_UID}:{CELL_UID}" if os.getuid() == 0 else f"{os.getuid()}:{os.getgid()}"
 
 
-def give_out_dir(out_dir: Path) -> None:
-    """Make a cell's output folder writable by the cell's user. Raises :class:`OSError`."""
-    if os.getuid() == 0:
-        os.chown(out_dir, CELL_UID, CELL_UID, follow_symlinks=False)
+def give_folders(spec: CellSpec) -> None:
+    """Make the folders that a cell may write to its user's, with what lies in them. Raises :class:`OSError`."""
+    if os.getuid() != 0:
+        return
+    for folder in filter(None, (spec.out_dir, spec.cache_dir)):
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, CELL_UID, CELL_UID, follow_symlinks=False)
 
 
 def _close(log: CappedLog, remarks: list[str]) -> None:

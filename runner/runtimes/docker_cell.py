@@ -49,7 +49,7 @@ def container(
     engine: Engine, config: Mapping[str, Any], name: str, leftovers: list[str], clock: Clock = SYSTEM
 ) -> Iterator[str]:
     """A created container that is gone afterwards; one that could not be removed is named in ``leftovers``."""
-    held = _create(engine, config, name, clock)
+    held = create(engine, config, name, clock)
     tries = _REMOVE_TRIES
     try:
         yield held
@@ -62,7 +62,8 @@ def container(
             leftovers.append(problem)
 
 
-def _create(engine: Engine, config: Mapping[str, Any], name: str, clock: Clock) -> str:
+def create(engine: Engine, config: Mapping[str, Any], name: str, clock: Clock = SYSTEM) -> str:
+    """Make a container of this name, or of a longer one where somebody else has it. Raises :class:`EngineError`."""
     try:
         return engine.create(config, name)
     except EngineError as error:

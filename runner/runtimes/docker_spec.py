@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.facts import CellSpec, HandOver, Mount
+from runner.vendors import CACHE_DIR
 
 OUT = "/out"
 """Where a cell sees its ``out_dir``."""
@@ -50,7 +51,9 @@ def container_config(
 
 def _host_config(spec: CellSpec, hardening: Hardening) -> dict[str, Any]:
     hand, limits = spec.hand_over, spec.limits
-    out = Mount(source=spec.out_dir, target=OUT, read_only=False)
+    own = [Mount(source=spec.out_dir, target=OUT, read_only=False)]
+    if spec.cache_dir is not None:
+        own.append(Mount(source=spec.cache_dir, target=CACHE_DIR, read_only=False))
     config: dict[str, Any] = {
         "Init": True,
         "NetworkMode": "none",
@@ -70,7 +73,7 @@ def _host_config(spec: CellSpec, hardening: Hardening) -> dict[str, Any]:
             "Type": "json-file",
             "Config": {"max-size": str(hardening.log_bytes), "max-file": str(hardening.log_files)},
         },
-        "Mounts": [_mount(mount) for mount in (out, *spec.mounts, *hand.mounts)],
+        "Mounts": [_mount(mount) for mount in (*own, *spec.mounts, *hand.mounts)],
         **_devices(hand),
     }
     if limits.memory_bytes is not None:

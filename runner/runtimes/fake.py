@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from runner.errors import PrepareError
-from runner.facts import CellExit, CellSpec, PreparedImage, Watch
+from runner.facts import CellExit, CellSpec, HandOver, PreparedImage, Watch
 from runner.model import Fault, Stop
 
 TICK_S = 0.5
+SEES = '"@sees"'
+"""In a file of a fake cell's output: what the cell sees, which is what it was handed (``runner/incell/sight.py``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeCell:
     """What one cell does. ``out`` maps file names in the output folder to their text; ``log`` is its output.
 
-    ``hangs`` means it ends only when the watch stops it, then with ``exit_code``. ``fault`` is the runtime's own.
+    :data:`SEES` stands for what it sees. ``hangs`` means it ends only when the watch stops it, then with ``exit_code``.
+    ``fault`` is the runtime's own.
     """
 
     exit_code: int | None = 0
@@ -61,6 +66,8 @@ class FakeRuntime:
         self.clock = clock or FakeClock()
         self.ran: list[CellSpec] = []
         """Every spec in the order in which it was run."""
+        self.kept: list[str] = []
+        """Images that are kept now."""
 
     def describe(self) -> str:
         """One line for a person."""
@@ -70,13 +77,23 @@ class FakeRuntime:
         """As the docker runtime: a cell sees a mount at its target."""
         return target
 
-    def image(self, ref: str, log_path: Path) -> PreparedImage:
+    def image(self, ref: str, log_path: Path, watch: Watch | None = None) -> PreparedImage:  # noqa: ARG002 - protocol
         """An image that needs nothing. Raises :class:`PrepareError` where the script says so."""
         log_path.write_text(f"fake image {ref}\n", encoding="utf-8")
         if ref in self._images:
             message = f"image {ref}: scripted {self._images[ref]} fault"
             raise PrepareError(message, self._images[ref])
         return PreparedImage(ref=ref, digest=f"fake:{ref}", how="fake")
+
+    def keep(self, image: PreparedImage, labels: Mapping[str, str]) -> Callable[[], str]:  # noqa: ARG002 - protocol
+        """Note that the image is kept, until the result is called."""
+        self.kept.append(image.ref)
+
+        def release() -> str:
+            self.kept.remove(image.ref)
+            return ""
+
+        return release
 
     def run(self, spec: CellSpec, watch: Watch) -> CellExit:
         """Play the cell that the script has for this spec. Raises :class:`KeyError` for a name without one."""
@@ -85,7 +102,7 @@ class FakeRuntime:
         for name, text in cell.out.items():
             target = spec.out_dir / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text, encoding="utf-8")
+            target.write_text(text.replace(SEES, json.dumps(_sees(spec.hand_over))), encoding="utf-8")
         log = cell.log.encode()
         spec.log_path.write_bytes(
             spec.log_filter.feed(log) + spec.log_filter.close() if spec.log_filter else log
@@ -117,3 +134,8 @@ class FakeRuntime:
             elapsed += step
             self.clock.now_s += step
         return None, elapsed
+
+
+def _sees(handed: HandOver) -> dict[str, Any]:
+    cores = list(handed.cpus) or None
+    return {"cores": cores, "cpuset": cores, "files": list(handed.nodes), "drivers": {}, "problems": []}

@@ -1,12 +1,15 @@
 """What marks a container, image or process as ours, and whether the runner that owns it still lives.
 
 A process id alone proves nothing after a reboot or after its reuse, so an owner is the triple of process id, start
-time in clock ticks since boot (field 22 of ``/proc/PID/stat``, proc(5)) and boot id.
+time in clock ticks since boot (field 22 of ``/proc/PID/stat``, proc(5)) and boot id. Runners in containers of their own
+may share one Docker engine, and then the same number means another process: the owner names its process namespace
+(pid_namespaces(7)) as well.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,10 +20,13 @@ CELL = "vllm-matrix.cell"
 OWNER_PID = "vllm-matrix.owner-pid"
 OWNER_START = "vllm-matrix.owner-start"
 BOOT_ID = "vllm-matrix.boot-id"
+OWNER_NAMESPACE = "vllm-matrix.owner-namespace"
 IMAGE = "vllm-matrix.image"
 """On images built or imported by this tool; the value is the image folder's name."""
 REPOSITORY = "vllm-matrix/"
 """What the name of every image made by this tool begins with."""
+KEEPS = "vllm-matrix.keeps"
+"""On a container that only sleeps: the id of the image that it keeps from being pruned."""
 STAGE = "vllm-matrix.stage"
 """On the builder stage of an image: nothing that carries it is needed after the build."""
 PYTHON = "vllm-matrix.python"
@@ -39,14 +45,28 @@ class Owner:
     pid: int
     start: str
     boot_id: str
+    namespace: str = ""
 
     def labels(self) -> dict[str, str]:
         """The labels that name this owner."""
-        return {OWNER_PID: str(self.pid), OWNER_START: self.start, BOOT_ID: self.boot_id}
+        return {
+            OWNER_PID: str(self.pid),
+            OWNER_START: self.start,
+            BOOT_ID: self.boot_id,
+            OWNER_NAMESPACE: self.namespace,
+        }
 
     def alive(self, proc: Path = Path("/proc")) -> bool:
-        """Whether this very process still runs here: same boot, same id, same start time, and no zombie."""
-        return self.boot_id == boot_id(proc) and self.start == start_time(self.pid, proc)
+        """Whether this very process still runs here: same boot, same id, same start time, and no zombie.
+
+        One in another process namespace of this boot cannot be seen from here, and counts as living; but not where this
+        is the host's own namespace, which sees them all, and no process of that one is left.
+        """
+        if self.boot_id != boot_id(proc):
+            return False
+        if self.namespace and self.namespace != namespace(proc):
+            return namespace(proc) != INITIAL or _inhabited(self.namespace, proc)
+        return self.start == start_time(self.pid, proc)
 
     @classmethod
     def read(cls, labels: Mapping[str, str]) -> Owner | None:
@@ -54,7 +74,7 @@ class Owner:
         pid = labels.get(OWNER_PID, "")
         if not pid.isdecimal() or not labels.get(OWNER_START) or not labels.get(BOOT_ID):
             return None
-        return cls(int(pid), labels[OWNER_START], labels[BOOT_ID])
+        return cls(int(pid), labels[OWNER_START], labels[BOOT_ID], labels.get(OWNER_NAMESPACE, ""))
 
 
 def start_time(pid: int, proc: Path = Path("/proc")) -> str:
@@ -74,6 +94,72 @@ def boot_id(proc: Path = Path("/proc")) -> str:
     return (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
+INITIAL = "4026531836"
+"""The number of a host's own process namespace (Linux, include/linux/proc_ns.h, PROC_PID_INIT_INO)."""
+
+
+def namespace(proc: Path = Path("/proc"), pid: str = "self") -> str:
+    """The number of a process's own process namespace; "" where the kernel does not say."""
+    try:
+        return "".join(filter(str.isdecimal, str((proc / pid / "ns/pid").readlink())))
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+        return "0"
+    except OSError:
+        return ""
+
+
+def _inhabited(number: str, proc: Path) -> bool:
+    """Whether a process of that namespace lives, as far as this user may know: one that may not be asked could be it.
+
+    Process 1 of the initial namespace is in it, also where nobody may ask.
+    """
+    pids = (entry.name for entry in proc.iterdir() if entry.name.isdecimal() and entry.name != "1")
+    return any(namespace(proc, pid) in {number, ""} for pid in pids)
+
+
 def this_owner() -> Owner:
     """The running process as an owner."""
-    return Owner(os.getpid(), start_time(os.getpid()), boot_id())
+    return Owner(os.getpid(), start_time(os.getpid()), boot_id(), namespace())
+
+
+def new_mark(owner: Owner, run: str, name: str) -> str:
+    """A mark that names its owner (id, start time, boot, namespace), then run and cell, and ends in a random part."""
+    parts = (owner.pid, owner.start, owner.boot_id, owner.namespace, run, name, secrets.token_hex(4))
+    return ":".join(map(str, parts))
+
+
+def homes(owner: Owner) -> str:
+    """What the names of the private folders begin with that an owner's cells have.
+
+    Short, with the first part of the boot's id alone: engines make sockets there, whose whole path has 107 characters at
+    most (unix(7); vLLM adds 37 of its own).
+    """
+    boot = owner.boot_id.partition("-")[0]
+    return f"vllm-matrix-cell-{owner.pid}.{owner.start}.{boot}.{owner.namespace}."
+
+
+def owner_of_home(name: str) -> Owner | None:
+    """The owner of such a folder; None for a name that is none."""
+    parts = name.removeprefix("vllm-matrix-cell-").split(".")
+    if not name.startswith("vllm-matrix-cell-") or len(parts) != 5 or not parts[0].isdecimal():
+        return None
+    here = boot_id()
+    boot = here if here.partition("-")[0] == parts[2] else parts[2]  # an earlier boot's is no one's now
+    return Owner(int(parts[0]), parts[1], boot, parts[3])
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """What a mark says."""
+
+    owner: Owner
+    run: str
+    name: str
+
+
+def read_mark(mark: str) -> Marked | None:
+    """The owner, run and cell that a mark names; None for a text that is no mark."""
+    parts = mark.split(":")
+    if len(parts) != 7 or not parts[0].isdecimal():
+        return None
+    return Marked(Owner(int(parts[0]), parts[1], parts[2], parts[3]), parts[4], parts[5])

@@ -1,8 +1,8 @@
 """The process runtime: each cell as local processes, where no Docker engine answers.
 
 What it keeps of a container: an environment of its own, a private temporary folder, a process group of its own,
-limits on files and core dumps, bounded output, and nothing left running. What it cannot give: its own network, a
-read-only system, a memory limit.
+limits on files and core dumps, a rendezvous port of its own, bounded output, and nothing left running. What it cannot
+give: its own network, a read-only system, a memory limit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import platform
 import resource
-import secrets
 import select
 import shutil
 import signal
@@ -18,16 +17,18 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from runner.facts import CellExit, CellSpec, PreparedImage, Watch
 from runner.model import Fault, Stop
 from runner.runtimes import process_venv
-from runner.runtimes.labels import MARK, Owner, this_owner
+from runner.runtimes.labels import MARK, RUN, homes, new_mark, this_owner
 from runner.runtimes.log import CappedLog
+from runner.runtimes.port import rendezvous_port
 from runner.runtimes.process_tree import CellTree, oom_kills
 from runner.runtimes.stopping import KILL_S, TICK_S, grace
 
@@ -57,9 +58,13 @@ class ProcessRuntime:
         """A cell sees host paths as they are."""
         return str(source.absolute())  # a cell starts in a folder of its own
 
-    def image(self, ref: str, log_path: Path) -> PreparedImage:
+    def image(self, ref: str, log_path: Path, watch: Watch | None = None) -> PreparedImage:
         """A venv with the pins of an image folder, or an interpreter by path. Raises :class:`PrepareError`."""
-        return process_venv.prepare(ref, root=self._root, cache=self._cache, log_path=log_path)
+        return process_venv.prepare(ref, root=self._root, cache=self._cache, log_path=log_path, watch=watch)
+
+    def keep(self, image: PreparedImage, labels: Mapping[str, str]) -> Callable[[], str]:  # noqa: ARG002 - protocol
+        """Nothing to do: no other program removes venvs of this cache."""
+        return lambda: ""
 
     def run(self, spec: CellSpec, watch: Watch) -> CellExit:
         """Run a cell to its end and end every process of it."""
@@ -67,8 +72,19 @@ class ProcessRuntime:
         try:
             log = CappedLog(spec.log_path, spec.limits.log_bytes, spec.log_filter)
             try:
-                with tempfile.TemporaryDirectory(prefix="cell-", ignore_cleanup_errors=True) as home:
-                    return self._run(spec, watch, log, Path(home), began)
+                with (
+                    rendezvous_port() as port,
+                    tempfile.TemporaryDirectory(
+                        prefix=homes(self._owner), ignore_cleanup_errors=True
+                    ) as home,
+                ):
+                    return self._run(
+                        replace(spec, env={"MASTER_PORT": str(port), **spec.env}),
+                        watch,
+                        log,
+                        Path(home),
+                        began,
+                    )
             finally:
                 log.close()
         except OSError as error:
@@ -78,7 +94,7 @@ class ProcessRuntime:
             )
 
     def _run(self, spec: CellSpec, watch: Watch, log: CappedLog, home: Path, began: float) -> CellExit:
-        mark = new_mark(self._owner, spec.name)
+        mark = new_mark(self._owner, spec.labels.get(RUN, ""), spec.name)
         kills = oom_kills()
         environment = cell_environment(spec, home, mark)
         try:
@@ -188,26 +204,17 @@ class _Running:
 
 
 def cell_environment(spec: CellSpec, home: Path, mark: str) -> dict[str, str]:
-    """The whole environment of a cell: nothing of the runner's own gets in but the system's path."""
+    """The whole environment of a cell: nothing of the runner's own gets in but the system's path.
+
+    Engines name their processes by setproctitle, which writes over the environment that others see, and so over the
+    mark, unless ``SPT_NOENV`` is set (setproctitle 1.3).
+    """
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     own = {"PATH": path, "HOME": str(home), "TMPDIR": str(home), "LANG": "C.UTF-8"}
     venv = Path(spec.image)
     if (venv / "bin").is_dir():
         own |= {"PATH": f"{venv / 'bin'}:{path}", "VIRTUAL_ENV": str(venv)}
-    return {**own, **spec.env, **spec.hand_over.env, MARK: mark}
-
-
-def new_mark(owner: Owner, name: str) -> str:
-    """A mark that names its owner: pid, start time and boot id, then the cell and a random part."""
-    return f"{owner.pid}:{owner.start}:{owner.boot_id}:{name}:{secrets.token_hex(4)}"
-
-
-def owner_of(mark: str) -> Owner | None:
-    """The owner that a mark names."""
-    parts = mark.split(":")
-    if len(parts) < 4 or not parts[0].isdecimal():
-        return None
-    return Owner(int(parts[0]), parts[1], parts[2])
+    return {**own, **spec.env, **spec.hand_over.env, MARK: mark, "SPT_NOENV": "1"}
 
 
 def exit_code(returncode: int | None) -> int | None:

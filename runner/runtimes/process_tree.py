@@ -25,9 +25,13 @@ class Seen:
 
 
 class CellTree:
-    """The processes of one cell. ``leader`` is the process that was started in a session of its own."""
+    """The processes of one cell. ``leader`` is the process that was started in a session of its own, where it is known.
 
-    def __init__(self, mark: str, leader: int, proc: Path = Path("/proc")) -> None:
+    Whoever shares a session with a marked process is of the cell too, since nobody else can enter it (setsid(2)); but not
+    where the session's leader lives and is none of ours: then a marked process was started in a session of somebody else.
+    """
+
+    def __init__(self, mark: str, leader: int | None, proc: Path = Path("/proc")) -> None:
         self._needle = f"{MARK}={mark}".encode()
         self._leader = leader
         self._proc = proc
@@ -37,6 +41,7 @@ class CellTree:
         """All live processes of the cell."""
         alive: dict[int, Seen] = {}
         parents: dict[int, int] = {}
+        sessions: dict[int, int] = {}
         ours: set[int] = set()
         for pid in _pids(self._proc):
             stat = _stat(pid, self._proc)
@@ -45,9 +50,15 @@ class CellTree:
             state, parent, session, start = stat
             if state in {"Z", "X"}:
                 continue
-            alive[pid], parents[pid] = Seen(pid, start), parent
+            alive[pid], parents[pid], sessions[pid] = Seen(pid, start), parent, session
             if self._leader in {session, pid} or alive[pid] in self._known or self._marked(pid):
                 ours.add(pid)
+        theirs = {
+            session
+            for session in (sessions[pid] for pid in ours)
+            if session not in {0, os.getsid(0)} and (session in ours or session not in alive)
+        }
+        ours |= {pid for pid, session in sessions.items() if session in theirs}
         while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
             ours |= more
         found = {alive[pid] for pid in ours}

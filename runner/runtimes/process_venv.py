@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import IO, Final
 
 from runner.errors import PrepareError
-from runner.facts import PreparedImage
+from runner.facts import PreparedImage, Watch
 from runner.model import Fault
-from runner.runtimes import disk, labels
+from runner.runtimes import disk, helper, labels
 from runner.runtimes.pip_host import explain_failure
 
 MARKER: Final = "complete.txt"
@@ -28,12 +28,14 @@ _NETWORK = re.compile(
 )
 
 
-def prepare(ref: str, *, root: Path, cache: Path, log_path: Path) -> PreparedImage:
+def prepare(
+    ref: str, *, root: Path, cache: Path, log_path: Path, watch: Watch | None = None
+) -> PreparedImage:
     """Find or make the venv of an image folder; an interpreter or venv by path is taken as it is."""
     began = time.monotonic()
     folder = root / ref
     if (folder / "requirements.txt").is_file():
-        return _venv(ref, folder, cache, log_path, began)
+        return _venv(ref, folder, cache, log_path, watch, began)
     python = folder if folder.is_file() else folder / "bin" / "python3"
     if not python.is_file() or not os.access(python, os.X_OK):
         message = f"{ref} has no requirements.txt and is no interpreter: the process runtime cannot use images of a registry"
@@ -45,7 +47,9 @@ def prepare(ref: str, *, root: Path, cache: Path, log_path: Path) -> PreparedIma
     )  # fmt: skip
 
 
-def _venv(ref: str, folder: Path, cache: Path, log_path: Path, began: float) -> PreparedImage:
+def _venv(
+    ref: str, folder: Path, cache: Path, log_path: Path, watch: Watch | None, began: float
+) -> PreparedImage:
     requirements = (folder / "requirements.txt").read_bytes()
     version = platform.python_version()
     key = hashlib.sha256(
@@ -62,7 +66,7 @@ def _venv(ref: str, folder: Path, cache: Path, log_path: Path, began: float) -> 
             disk.check_free(cache, disk.need_of(text, labels.VENV_BYTES), f"the venv for {ref}")
             shutil.rmtree(venv, ignore_errors=True)
             try:
-                _make(venv, folder / "requirements.txt", ref, log_path)
+                _make(venv, folder / "requirements.txt", ref, log_path, watch)
             except BaseException:
                 shutil.rmtree(venv, ignore_errors=True)
                 raise
@@ -75,12 +79,13 @@ def _venv(ref: str, folder: Path, cache: Path, log_path: Path, began: float) -> 
     )  # fmt: skip
 
 
-def _make(venv: Path, requirements: Path, ref: str, log_path: Path) -> None:
+def _make(venv: Path, requirements: Path, ref: str, log_path: Path, watch: Watch | None) -> None:
     """Make it in place, since the scripts of a venv hold its path; the marker, renamed into place, makes it valid."""
     with log_path.open("a+", encoding="utf-8") as log:
-        _call([sys.executable, "-m", "venv", str(venv)], log, ref)
+        _call([sys.executable, "-m", "venv", str(venv)], log, ref, watch)
         python = str(venv / "bin" / "python3")
-        _call([python, "-m", "pip", "install", "--no-deps", "--no-input", "-r", str(requirements)], log, ref)
+        command = [python, "-m", "pip", "install", "--no-deps", "--no-input", "-r", str(requirements)]
+        _call(command, log, ref, watch)
     with tempfile.NamedTemporaryFile("w", dir=venv, delete=False, encoding="utf-8") as marker:
         marker.write(freeze(venv / "bin" / "python3"))
         marker.flush()
@@ -88,14 +93,11 @@ def _make(venv: Path, requirements: Path, ref: str, log_path: Path) -> None:
     Path(marker.name).rename(venv / MARKER)
 
 
-def _call(command: list[str], log: IO[str], ref: str) -> None:
+def _call(command: list[str], log: IO[str], ref: str, watch: Watch | None) -> None:
     log.write(f"$ {' '.join(command)}\n")
     log.flush()
     start = log.tell()
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False
-    )
-    if done.returncode == 0:
+    if helper.call(command, log, watch) == 0:
         return
     log.seek(start)
     said = log.read()

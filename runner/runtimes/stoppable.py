@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from runner.errors import PrepareError
 from runner.facts import CellExit, CellSpec, PreparedImage, Runtime, Watch
-from runner.interrupt import CancelToken
+from runner.interrupt import CancelToken, GivenUp, unless_stopped
 from runner.model import Fault, Stop
 
-_LOOK_S: Final = 0.2
+_KEEP_S: Final = 3.0
+_END_S: Final = 3.0
+"""How long a preparation that was told to end may take to do so, seconds."""
 
 
 class Stoppable:
@@ -30,30 +33,33 @@ class Stoppable:
         """The path under which a cell sees a host path."""
         return self._runtime.view(source, target)
 
-    def image(self, ref: str, log_path: Path) -> PreparedImage:
-        """Build, pull or find an image. Raises :class:`PrepareError`, also where the run is stopped meanwhile.
+    def image(self, ref: str, log_path: Path, watch: Watch | None = None) -> PreparedImage:
+        """Build, pull or find an image. Raises :class:`PrepareError`, also where it was stopped meanwhile.
 
-        A build that is left alone ends with this program: the engine gives up what nobody reads any more, and the next
-        run makes anew what is not complete.
+        What a runtime cannot end is left alone and ends with this program: the engine gives up what nobody reads any
+        more, and the next run makes anew what is not complete.
         """
-        done: list[PreparedImage | BaseException] = []
+        over = _Over()
+        either = _Either(watch or _Over(), self._cancel)
+        try:
+            return unless_stopped(
+                lambda: self._runtime.image(ref, log_path, over), either.poll, over.set, _END_S
+            )
+        except GivenUp as given:
+            raise _given_up(ref, given, log_path) from given
 
-        def work() -> None:
-            try:
-                done.append(self._runtime.image(ref, log_path))
-            except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
-                done.append(error)
+    def keep(self, image: PreparedImage, labels: Mapping[str, str]) -> Callable[[], str]:
+        """Keep an image from being pruned. Raises as :meth:`image`.
 
-        thread = threading.Thread(target=work, name=f"image-{ref}", daemon=True)
-        thread.start()
-        while thread.is_alive() and not self._cancel.cancelled():
-            thread.join(_LOOK_S)
-        if not done:
-            message = f"image {ref}: the run was stopped"
-            raise PrepareError(message, Fault.BUILD)
-        if isinstance(done[0], BaseException):
-            raise done[0]
-        return done[0]
+        It takes milliseconds, so a stop lets it end; what a hung engine makes later is an orphan like others.
+        """
+        either = _Either(_Over(), self._cancel)
+        try:
+            return unless_stopped(
+                lambda: self._runtime.keep(image, labels), either.poll, lambda: None, _KEEP_S
+            )
+        except GivenUp as given:
+            raise _given_up(image.ref, given) from given
 
     def run(self, spec: CellSpec, watch: Watch) -> CellExit:
         """Run to the end or until the run is stopped."""
@@ -74,3 +80,23 @@ class _Either:
             said = Stop.CANCELLED
         self._said = self._said or said is not None
         return said
+
+
+class _Over:
+    """A watch that says stop once it is set."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.set = self._event.set
+
+    def poll(self, elapsed_s: float) -> Stop | None:  # noqa: ARG002 - the protocol's
+        return Stop.CANCELLED if self._event.is_set() else None
+
+
+def _given_up(ref: str, given: GivenUp, log: Path | None = None) -> PrepareError:
+    if given.stop is Stop.CANCELLED:
+        return PrepareError(f"image {ref}: the run was stopped", Fault.BUILD)
+    message = f"image {ref} was not ready after {given.after_s:.0f} s (limits.prepare; log: {log})"
+    # A folder or an interpreter is worked on here; everything else comes from a registry.
+    fault = Fault.BUILD if Path(ref).exists() else Fault.PULL
+    return PrepareError(message, fault)

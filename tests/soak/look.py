@@ -8,6 +8,7 @@ import hashlib
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +17,7 @@ from runner.errors import BadRunFolder
 from runner.model import Outcome
 from runner.records import Run
 from runner.runtimes.docker_errors import EngineError
-from runner.runtimes.labels import BOOT_ID, CELL, OWNER_PID, OWNER_START, RUN, boot_id, start_time
+from runner.runtimes.labels import CELL, MARK, RUN, new_mark, this_owner
 from tests.soak.private_engine import PrivateEngine
 
 CODE = ("runtimes", "cells", "hosts", "runs", "pipeline", "interrupt.py", "plan.py", "schedule.py")
@@ -32,10 +33,10 @@ def code_digest(project: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def containers_of(engine: PrivateEngine, run_ids: set[str]) -> list[str]:
-    """Containers, running or not, of these runs."""
+def containers_of(engine: PrivateEngine, run_ids: set[str], label: str = RUN) -> list[str]:
+    """Containers, running or not, of these runs; with ``label`` CELL those of their cells alone."""
     with engine.connect() as client:
-        return [str(each["Id"]) for each in client.containers(RUN) if each["Labels"][RUN] in run_ids]
+        return [str(each["Id"]) for each in client.containers(label) if each["Labels"].get(RUN) in run_ids]
 
 
 def read(folder: Path) -> tuple[list[str], Run | None]:
@@ -62,7 +63,7 @@ def leases_held(folder: Path) -> list[str]:
         except OSError:
             held.append(f"{path.name} is locked")
         else:
-            if path.name.startswith(("core-", "device-")) and path.stat().st_size:
+            if path.name.startswith(("core-", "device-", "memory-")) and path.stat().st_size:
                 held.append(f"{path.name} names {path.read_text()[:200]}")
         finally:
             os.close(descriptor)
@@ -92,30 +93,41 @@ def double_leases(engine: PrivateEngine, place: Path, run_ids: set[str], since: 
     ]
 
 
+DEAD = "of a dead owner"
+
+
 class Decoys:
-    """Containers that no runner may touch, and perhaps one that the next start must remove."""
+    """Containers and processes that no runner may touch, and perhaps one of each that the next start must remove."""
 
     def __init__(self, engine: PrivateEngine, *, orphan: bool) -> None:
         self._engine = engine
         self._orphan = orphan
         self._keep: dict[str, str] = {}
         self._dead = ""
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
-        mine = {OWNER_PID: str(os.getpid()), OWNER_START: start_time(os.getpid()), BOOT_ID: boot_id()}
+        mine = this_owner()
         kinds = {
-            "of a living owner": {RUN: "soak-decoy", CELL: "x", **mine},
+            "of a living owner": {RUN: "soak-decoy", CELL: "x", **mine.labels()},
             "without labels": {},
             "without an owner": {RUN: "soak-decoy", CELL: "x"},
         }
         for kind, labels in kinds.items():
             self._keep[kind] = self._start(labels)
+        dead = replace(mine, start="1")
         if self._orphan:
-            gone = subprocess.Popen(["true"])
-            gone.wait()
-            owner = {OWNER_PID: str(gone.pid), OWNER_START: "1", BOOT_ID: boot_id()}
-            self._dead = self._start({RUN: "soak-orphan", CELL: "x", **owner})
+            self._dead = self._start({RUN: "soak-orphan", CELL: "x", **dead.labels()})
+        self._process("of a living owner", {MARK: new_mark(mine, "soak-decoy", "x")})
+        self._process("without a mark", {})
+        if self._orphan:
+            self._process(DEAD, {MARK: new_mark(dead, "soak-orphan", "x")})
         return self
+
+    def _process(self, kind: str, marks: dict[str, str]) -> None:
+        self._processes[kind] = subprocess.Popen(
+            ["sleep", "600"], env={**os.environ, **marks}, start_new_session=True
+        )
 
     def _start(self, labels: dict[str, str]) -> str:
         with self._engine.connect() as client:
@@ -139,9 +151,19 @@ class Decoys:
             for kind, held in self._keep.items()
             if held not in there or (there[held] != "running" and not self._engine.killed)
         ]
+        found += [
+            f"foreign process {kind} was ended"
+            for kind, held in self._processes.items()
+            if kind != DEAD and held.poll() is not None
+        ]
+        if self._orphan and self._processes[DEAD].poll() is None:
+            found.append("the process of a dead owner is left")
         return found + (["the container of a dead owner is left"] if self._dead in there else [])
 
     def __exit__(self, *_: object) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
         with self._engine.connect() as client:
             for held in (*self._keep.values(), self._dead):
                 if held:

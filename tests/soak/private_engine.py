@@ -26,6 +26,7 @@ class PrivateEngine:
 
     image: str
     folder: Path | None = None
+    base: str = ""
     killed: bool = False
     _daemon: subprocess.Popen[bytes] | None = field(default=None)
 
@@ -100,6 +101,12 @@ class PrivateEngine:
                 time.sleep(0.05)
         return str(address)
 
+    def daemon_pid(self) -> int:
+        """The process id of the daemon of its own; from now on it counts as killed."""
+        assert self._daemon is not None
+        self.killed = True
+        return self._daemon.pid
+
     def kill(self) -> None:
         """SIGKILL the daemon."""
         assert self._daemon is not None
@@ -110,14 +117,14 @@ class PrivateEngine:
     @classmethod
     @contextlib.contextmanager
     def started(cls, project: Path) -> Iterator[PrivateEngine]:
-        """An engine of its own under /run (short paths: a socket's name is bounded), with the cheap image in it."""
+        """An engine of its own under /run (short paths: a socket's name is bounded), with the cheap image and its base in it."""
         with engine_of_host() as host:
-            image = host.image
+            image, base = host.image, host.base
         folder = Path(tempfile.mkdtemp(prefix="soak-engine-", dir="/var/lib"))
         self = cls(image=image, folder=folder)
         try:
             self.start()
-            with subprocess.Popen(["docker", "save", image], stdout=subprocess.PIPE) as saved:
+            with subprocess.Popen(["docker", "save", image, base], stdout=subprocess.PIPE) as saved:
                 subprocess.run(
                     ["docker", "-H", self.host, "load"], stdin=saved.stdout, check=True, capture_output=True
                 )
@@ -141,4 +148,4 @@ def engine_of_host() -> Iterator[PrivateEngine]:
     with tempfile.TemporaryDirectory() as logs:
         runtime = find("docker", root=project, cache=project / ".cache" / "runtimes")
         ready = runtime.image(CHEAP, Path(logs) / "build.log")
-    yield PrivateEngine(image=ready.ref)
+    yield PrivateEngine(image=ready.ref, base=ready.base.partition(" ")[0])

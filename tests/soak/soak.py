@@ -2,11 +2,13 @@
 
     python tests/soak/soak.py --seeds 1-100 --results FILE [--private-engine]
 
-Each seed starts one or two runners on cheap cells in real Docker, does something to them, starts the next run and then
-asks: was a core given twice, is an orphan left, was a foreign container touched, can the folder be read, do outcomes
-and missing cells add up to the plan, was a finished cell repeated. One JSON line per seed is appended to FILE; seeds
-that are in it for the same code are not run again. The faults are seeded; the instant at which they meet a runner is
-the scheduler's, so a seed does not repeat a run.
+Each seed starts one or two runners on cheap cells in real Docker, does something to them while they start, prepare, run
+cells or finish, starts the next run (or resumes what was cut, and perhaps kills that too) and asks: did a runner that
+ended by itself leave a container or a lease, did it end within 10 s of a signal and with its code, was a core given
+twice, is an orphan left, was a foreign container or process touched, can the folder be read, do outcomes and missing
+cells add up to the plan, was a finished cell repeated. One JSON line per seed is appended to FILE; seeds that are in it
+for the same code are not run again. The faults are seeded; the instant at which they meet a runner is the scheduler's,
+so a seed does not repeat a run: ``faults`` says where it did. Two soaks side by side take two FILEs.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,28 +31,15 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(PROJECT)]
 
+from runner.records import Run  # noqa: E402
+from tests.soak.faults import ALLOWED, DAEMON, NOTHING, Fault, Runner, Striker, draw  # noqa: E402
 from tests.soak.look import Decoys, code_digest, containers_of, double_leases, leases_held, read  # noqa: E402
 from tests.soak.private_engine import PrivateEngine, engine_of_host  # noqa: E402
 
 MATRIX = PROJECT / "tests" / "soak" / "matrix.yaml"
 END_S = 120.0
-FAULTS = ("kill runner", "kill runner", "kill runner", "kill container", "SIGTERM", "SIGINT")
-
-
-@dataclass
-class Runner:
-    """One runner in a process of its own, and what is done to it."""
-
-    process: subprocess.Popen[bytes]
-    out: Path
-    fault: str
-    at_s: float
-    code: int | None = None
-
-    def folder(self) -> Path | None:
-        """Its run folder, once there is one."""
-        found = sorted(self.out.iterdir()) if self.out.is_dir() else []
-        return found[-1] if found else None
+STOP_S = 10.0
+"""How long a runner may take from a signal to its end, seconds."""
 
 
 @dataclass
@@ -66,18 +55,9 @@ class Seed:
 
     def start(self, out: Path, *options: str) -> subprocess.Popen[bytes]:
         """Start the program as a user does. As root it sees a lock folder that no run outside of this seed shares."""
-        argv = [
-            sys.executable,
-            "-m",
-            "runner",
-            *options,
-            "--runtime",
-            "docker",
-            "--jobs",
-            "2",
-            "--out",
-            str(out),
-        ]
+        argv = [sys.executable, "-m", "runner", *options]
+        if "--resume" not in options:  # a resumed run has these from its folder
+            argv += ["--runtime", "docker", "--jobs", "2", "--out", str(out)]
         locks = self.place / "lock"
         locks.mkdir(exist_ok=True)
         locks.chmod(0o1777)
@@ -102,59 +82,68 @@ class Seed:
         return code
 
 
-def one_seed(number: int, place: Path, engine: PrivateEngine) -> dict[str, object]:
-    """Run one seed; what happened and every problem."""
+def one_seed(
+    number: int, place: Path, engine: PrivateEngine, faults: Sequence[Fault] | None = None
+) -> dict[str, object]:
+    """Run one seed, with these faults or with what the seed draws; what happened and every problem."""
     rng = random.Random(number)
     began, seed = time.time(), Seed(number, place, engine)
     count = 2 if rng.random() < 0.4 else 1
-    faults = (*FAULTS, *("kill daemon",) * 4) if engine.private else FAULTS
     # The first runner is always met; a second one lives on beside it more often than not.
-    chosen = [rng.choice(faults)] + [rng.choice(("nothing", "nothing", *faults)) for _ in range(count - 1)]
+    drawn = [draw(rng, private=engine.private, spare=index > 0) for index in range(count)]
     with Decoys(engine, orphan=rng.random() < 0.3) as decoys:
         runners = []
-        for index, fault in enumerate(chosen):
+        for index, fault in enumerate(faults or drawn):
             out = place / f"reports-{index}"
-            runners.append(Runner(seed.start(out, str(MATRIX)), out, fault, rng.uniform(0.05, 2.6)))
-        act(seed, runners, rng)
+            runners.append(Runner(seed.start(out, str(MATRIX)), out, fault))
+        strikers = [Striker(runner, engine) for runner in runners if runner.fault is not NOTHING]
         for index, runner in enumerate(runners):
-            runner.code = seed.ended(runner.process, f"runner {index} ({runner.fault})")
+            runner.code = seed.ended(runner.process, f"runner {index} ({runner.fault.kind})")
+            runner.ended_at = time.monotonic()
+        for striker in strikers:
+            striker.join()
+        before_the_next_start(seed, runners)
         for runner in runners:
-            after(seed, runner)
+            after(seed, runner, rng)
         if not seed.resumed:
             seed.ended(seed.start(place / "reports-next", str(MATRIX), "-k", "case=a"), "the next run")
         check_rest(seed, decoys, began)
     return {
         "seed": number,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "faults": [f"{runner.fault} at {runner.at_s:.2f} s" for runner in runners],
+        "faults": [f"{runner.fault.kind} in {runner.met or 'nothing'}" for runner in runners],
+        "notes": [note for runner in runners for note in runner.notes],
         "ends": seed.ends,
         "seconds": round(time.time() - began, 1),
         "problems": seed.problems,
     }
 
 
-def act(seed: Seed, runners: list[Runner], rng: random.Random) -> None:
-    """Do to each runner what the seed says, at its instant."""
-    began = time.monotonic()
-    for runner in sorted(runners, key=lambda each: each.at_s):
-        time.sleep(max(0.0, began + runner.at_s - time.monotonic()))
-        if runner.fault == "kill runner":
-            runner.process.kill()
-        elif runner.fault in {"SIGTERM", "SIGINT"}:
-            runner.process.send_signal(signal.Signals[runner.fault])
-        elif runner.fault == "kill daemon":
-            seed.engine.kill()
-            time.sleep(rng.uniform(0.1, 1.0))
-            seed.engine.start()
-        elif runner.fault == "kill container":
-            folder = runner.folder()
-            found = containers_of(seed.engine, {folder.name}) if folder else []
-            if found:
-                with seed.engine.connect() as engine:
-                    engine.kill(rng.choice(found), "SIGKILL")
+def before_the_next_start(seed: Seed, runners: list[Runner]) -> None:
+    """What a runner that ended by itself must have done itself: the next start would hide that it has not."""
+    if seed.engine.killed or any(runner.fault.kind in DAEMON for runner in runners):
+        return
+    alive = [runner for runner in runners if runner.code != -signal.SIGKILL]
+    for runner in alive:
+        folder = runner.folder()
+        left = containers_of(seed.engine, {folder.name}) if folder else []
+        seed.problems += [f"container {name[:12]} left by a runner that ended by itself" for name in left]
+        fault = runner.fault
+        if fault.asks and runner.met in {"preparing", "running"}:
+            if runner.code != (130 if fault.kind == "SIGINT" else 143):
+                seed.problems.append(f"exit {runner.code} after {fault.kind} in {runner.met}")
+            if len(runners) == 1 and runner.ended_at - runner.struck_at > STOP_S:
+                seed.problems.append(
+                    f"{runner.ended_at - runner.struck_at:.1f} s from {fault.kind} to the end"
+                )
+    if len(alive) == len(runners):
+        seed.problems += [
+            f"still leased by a runner that ended by itself: {each}"
+            for each in leases_held(seed.place / "lock" / "vllm-matrix")
+        ]
 
 
-def after(seed: Seed, runner: Runner) -> None:
+def after(seed: Seed, runner: Runner, rng: random.Random) -> None:
     """What one runner left: readable, accounted for, and resumed to its end without repeating a finished cell."""
     folder = runner.folder()
     if folder is None or not (folder / "plan.json").is_file():
@@ -164,36 +153,40 @@ def after(seed: Seed, runner: Runner) -> None:
     if run is None:
         return
     if not run.finished:
-        if runner.fault != "kill runner":
+        if runner.fault.kind != "kill runner":
             seed.problems.append(f"{folder.name}: unfinished after {runner.fault} (exit {runner.code})")
-        seed.resumed = True
-        before = {path: path.read_bytes() for path in folder.glob("cells/*/cell.json")}
-        seed.ended(seed.start(runner.out, "--resume", str(folder)), "the resumed run")
-        seed.problems += [
-            f"{path}: a finished cell was run again"
-            for path, text in before.items()
-            if path.read_bytes() != text
-        ]
-        problems, run = read(folder)
-        seed.problems += problems
+        run = resumed(seed, runner.out, folder, rng)
     if run is None or not run.finished or run.missing():
         seed.problems.append(f"{folder.name}: not every planned cell has a record after the resume")
         return
-    allowed = {
-        "kill container": {"killed"},
-        "SIGTERM": {"cancelled"},
-        "SIGINT": {"cancelled"},
-        "kill daemon": {"infra"},
-    }
-    # A killed daemon takes the cells of both runners with it, so the other one's are not blamed.
-    may = {"passed"}.union(
-        *(allowed.get(fault, set()) for fault in (runner.fault, "kill daemon" if seed.engine.killed else ""))
-    )
-    for record in run.records:
-        if record.verdict.outcome.value not in may:
-            seed.problems.append(
-                f"{folder.name}: {record.cell.id} is {record.verdict.outcome.value} after {runner.fault}: {record.verdict.cause}"
-            )
+    # A daemon's fault meets the cells of both runners, so the other one's are not blamed.
+    kinds = {runner.fault.kind, *(DAEMON if seed.engine.killed else ())}
+    may = {"passed"}.union(*(ALLOWED.get(kind, set()) for kind in kinds))
+    seed.problems += [
+        f"{folder.name}: {each.cell.id} is {each.verdict.outcome.value} after {runner.fault}: {each.verdict.cause}"
+        for each in run.records
+        if each.verdict.outcome.value not in may
+    ]
+
+
+def resumed(seed: Seed, out: Path, folder: Path, rng: random.Random) -> Run | None:
+    """Finish a run that was cut; now and then the runner that does so is killed as well."""
+    seed.resumed = True
+    before = {path: path.read_bytes() for path in folder.glob("cells/*/cell.json")}
+    if rng.random() < 0.25:
+        again = seed.start(out, "--resume", str(folder))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            again.wait(rng.uniform(0.3, 3.0))
+        again.kill()
+        seed.ended(again, "the resumed run")
+    if not read(folder)[1] or not (folder / "run.json").is_file():
+        seed.ended(seed.start(out, "--resume", str(folder)), "the resumed run")
+    seed.problems += [
+        f"{path}: a finished cell was run again" for path, text in before.items() if path.read_bytes() != text
+    ]
+    problems, run = read(folder)
+    seed.problems += problems
+    return run
 
 
 def check_rest(seed: Seed, decoys: Decoys, began: float) -> None:
@@ -239,9 +232,11 @@ def main() -> int:
         "--private-engine", action="store_true", help="an engine of its own, whose daemon is killed too"
     )
     args = parser.parse_args()
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # ignored, and so inherited, in a shell's background
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # so that a private engine is ended; a shell's background ignores SIGINT
+        signal.signal(number, signal.default_int_handler)
     code, bad = code_digest(PROJECT), 0
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=PROJECT, capture_output=True, text=True, check=False

@@ -28,5 +28,5 @@ def test_cause_line(tmp_path: Path, errors: str, log: str, line: int | None) -> 
     if errors:
         (tmp_path / "engine-errors.log").write_text(errors)
     entry = make.plan().planned()[0]
-    found = facts_of(entry, tmp_path, CellExit(exit_code=1, duration_s=1.0), None).finding
+    found = facts_of(entry, tmp_path, CellExit(exit_code=1, duration_s=1.0), None, None).finding
     assert (found.line_number if found else None) == line

@@ -13,6 +13,7 @@ from runner import codec
 from runner.cells import CellWork, run_cell
 from runner.facts import HandOver, PreparedImage
 from runner.interrupt import CancelToken
+from runner.machine import Given
 from runner.model import Cell, CellSettings, Limits, Outcome, PlanEntry, Proof, Status, Suite
 from runner.records import CellRecord, Prepared
 from runner.runtimes import find
@@ -37,6 +38,7 @@ sys.exit(1)
 
 class Held:
     hand_over: HandOver = HandOver(how="none")
+    given: Given | None = None
     device_ids: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -54,7 +56,7 @@ class Host:
     def lease(self, entry: PlanEntry) -> Iterator[Held]:
         yield Held()
 
-    def blame(self, device_ids: tuple[str, ...]) -> None:
+    def blame(self, device_ids: tuple[str, ...], cause: str) -> None:
         raise AssertionError
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import tarfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,9 @@ import pytest
 
 from runner.errors import PrepareError
 from runner.facts import PreparedImage, Runtime
-from runner.model import Fault
-from runner.runtimes import disk, docker_image
+from runner.interrupt import CancelToken
+from runner.model import Culprit, Fault, Stop
+from runner.runtimes import Stoppable, describe_host, disk, docker_image
 from runner.runtimes.docker_base import default_base
 from runner.runtimes.docker_client import Engine, connect
 from runner.runtimes.docker_context import Context, context_of
@@ -34,10 +37,13 @@ class ImageClient:
     local: dict[str, dict[str, Any]] = field(default_factory=dict)
     answers: list[list[dict[str, Any]] | Exception] = field(default_factory=list)
     build_says: list[dict[str, Any]] = field(default_factory=list)
+    build_later: list[list[dict[str, Any]]] = field(default_factory=list)
     pulls: int = 0
     builds: list[dict[str, Any]] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     timeout: float = 60.0
+    store: str = "/nowhere"
+    driver: list[list[str]] = field(default_factory=list)
 
     def inspect_image(self, ref: str) -> dict[str, Any]:
         for name, facts in self.local.items():
@@ -57,7 +63,7 @@ class ImageClient:
         return iter(answer)
 
     def info(self) -> dict[str, Any]:
-        return {"DockerRootDir": "/"}
+        return {"DockerRootDir": self.store, "DriverStatus": self.driver}
 
     def networks(self, names: list[str]) -> list[dict[str, str]]:
         return [{"Name": "bridge"}]
@@ -71,18 +77,25 @@ class ImageClient:
     def build(self, **options: Any) -> Iterator[dict[str, Any]]:
         with tarfile.open(fileobj=options.pop("fileobj")) as tar:
             self.builds.append({**options, "files": sorted(tar.getnames())})
-        if not any("error" in entry for entry in self.build_says):
+        said = self.build_says
+        if self.build_later:
+            self.build_says = self.build_later.pop(0)
+        if not any("error" in entry for entry in said):
             self.local[options["tag"]] = {
                 "Id": "sha256:b111",
                 "Config": {"Labels": {"vllm-matrix.python": "/opt/p"}},
             }
-        return iter(self.build_says)
+        return iter(said)
 
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that would have been made, in seconds; waiting for a child in small steps goes on."""
     slept: list[float] = []
-    monkeypatch.setattr("runner.runtimes.docker_image.time.sleep", slept.append)
+    real = time.sleep
+    monkeypatch.setattr(
+        time, "sleep", lambda seconds: slept.append(seconds) if seconds >= 1 else real(seconds)
+    )
     return slept
 
 
@@ -144,7 +157,7 @@ def test_a_local_image_serves_where_nothing_can_be_pulled_and_that_is_said(tmp_p
     client.local["app:v1"] = {"Id": "sha256:10ca1", "RepoDigests": []}
     image = prepare(client, "app:v1", tmp_path)
     assert (image.ref, image.digest, client.pulls) == ("sha256:10ca1", "sha256:10ca1", 1)
-    assert image.how == "local (no registry gave it)"
+    assert image.how == "local, no registry gave it"
 
 
 # ---- build ----
@@ -196,8 +209,8 @@ def test_a_build_that_fails_says_its_last_lines(tmp_path: Path, folder: Path) ->
         ("ERROR: No matching distribution found for torch==2.13.0+cpu", Fault.BUILD),
     ],
 )
-def test_a_build_that_fails_names_whose_fault_it_is(
-    tmp_path: Path, folder: Path, line: str, fault: Fault
+def test_a_build_that_fails_names_whose_fault_it_is_and_only_a_network_is_tried_again(
+    tmp_path: Path, folder: Path, no_pauses: list[float], line: str, fault: Fault
 ) -> None:
     client = ImageClient(
         local={"base:1": {"Id": "sha256:ba5e"}}, build_says=[{"stream": line}, {"error": "code 1"}]
@@ -205,6 +218,27 @@ def test_a_build_that_fails_names_whose_fault_it_is(
     with pytest.raises(PrepareError) as caught:
         prepare(client, "images/cpu", tmp_path)
     assert caught.value.fault is fault
+    assert (len(client.builds), no_pauses) == ((3, [5.0, 20.0]) if fault is Fault.NETWORK else (1, []))
+
+
+def test_a_build_whose_network_comes_back_is_built(
+    tmp_path: Path, folder: Path, no_pauses: list[float]
+) -> None:
+    down = [{"stream": "Connection reset by peer\n"}, {"error": "code 1"}]
+    client = ImageClient(local={"base:1": {"Id": "sha256:ba5e"}}, build_says=down)
+    client.build_later = [[{"stream": "ok\n"}]]
+    assert prepare(client, "images/cpu", tmp_path).how == "built"
+    assert (len(client.builds), no_pauses) == (2, [5.0])
+    assert "trying again in 5 s" in (tmp_path / "image.log").read_text()
+
+
+def test_the_base_of_a_build_is_pulled_as_patiently_as_an_image(
+    tmp_path: Path, folder: Path, no_pauses: list[float]
+) -> None:
+    busy = api_error(500, "toomanyrequests: You have reached your pull rate limit.")
+    client = ImageClient(answers=[busy, busy, [{"status": "done"}]])
+    assert prepare(client, "images/cpu", tmp_path).base == "base:1 sha256:1d"
+    assert no_pauses == [2.0, 8.0]
 
 
 def test_a_build_removes_its_own_builder_stage_and_no_other(tmp_path: Path, folder: Path) -> None:
@@ -215,15 +249,63 @@ def test_a_build_removes_its_own_builder_stage_and_no_other(tmp_path: Path, fold
     assert client.removed == ["sha256:" + "a" * 64]
 
 
-def test_a_disk_that_is_too_small_is_said_before_the_build(tmp_path: Path, folder: Path) -> None:
+@pytest.mark.parametrize("base_is_here", [True, False])
+def test_a_disk_that_is_too_small_is_said_before_the_build_and_before_its_base_is_pulled(
+    tmp_path: Path, folder: Path, base_is_here: bool
+) -> None:
     text = (folder / "Dockerfile").read_text()
-    (folder / "Dockerfile").write_text(text.replace("=1000", "=9000000000000000"))
-    client = ImageClient(local={"base:1": {"Id": "sha256:ba5e"}})
+    (folder / "Dockerfile").write_text(text.replace("=1000", f"={9 << 50}"))
+    client = ImageClient(local={"base:1": {"Id": "sha256:ba5e"}} if base_is_here else {}, store="/")
     with pytest.raises(
-        PrepareError, match=r"needs 9,000,000,000,000,000 bytes and / has [0-9,]+ free"
+        PrepareError,
+        match=r"^building the image cpu needs 9,437,184\.0 GiB free on the disk of /, which has [0-9,.]+ GiB: make",
     ) as caught:
         prepare(client, "images/cpu", tmp_path)
-    assert (caught.value.fault, client.builds) == (Fault.DISK, [])
+    assert (caught.value.fault, client.builds, client.pulls) == (Fault.DISK, [], 0)
+
+
+def test_a_disk_that_is_too_small_is_said_before_a_pull(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = ImageClient(answers=[[{"status": "Pulling"}]], store="/")
+    monkeypatch.setenv(disk.PULL_VARIABLE, "9000000")
+    with pytest.raises(
+        PrepareError, match=r"pulling team/app:v1 needs 9,000,000\.0 GiB free .*PULL_GIB"
+    ) as caught:
+        prepare(client, "team/app:v1", tmp_path)
+    assert (caught.value.fault, client.pulls) == (Fault.DISK, 0)
+    monkeypatch.setenv(disk.PULL_VARIABLE, "0.001")
+    assert prepare(client, "team/app:v1", tmp_path).how == "pulled"
+    monkeypatch.setenv(disk.PULL_VARIABLE, "9000000")  # what is here already serves
+    assert prepare(client, "team/app:v1", tmp_path).how == "local, no room to pull"
+    assert client.pulls == 1
+
+
+@pytest.mark.parametrize("text", ["ten", "nan", "inf"])
+def test_a_need_that_is_no_number_is_the_configurations_fault(text: str) -> None:
+    with pytest.raises(PrepareError, match=f"VLLM_MATRIX_PULL_GIB='{text}' is no number of GiB") as caught:
+        disk.need_of_pull({disk.PULL_VARIABLE: text})
+    assert caught.value.culprit is Culprit.CONFIG
+
+
+def test_the_disk_of_an_engine_is_where_its_images_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "_CONTAINERD", tmp_path)
+    own = {"DockerRootDir": "/", "DriverStatus": [["Backing Filesystem", "extfs"]]}
+    snapshotter = {"DockerRootDir": "/", "DriverStatus": [["driver-type", "io.containerd.snapshotter.v1"]]}
+    assert disk.stores(own) == (Path("/"),)
+    assert disk.stores(snapshotter) == (Path("/"), tmp_path)
+    assert disk.stores({"DockerRootDir": "/of/another/host"}) == ()
+    assert disk.stores({}) == ()
+
+
+def test_an_image_by_digest_that_is_here_is_not_asked_for(tmp_path: Path) -> None:
+    client = ImageClient(answers=[api_error(500, "no such host")])
+    digest = "reg.invalid/team/app@sha256:d16e57"
+    client.local["team/app:v1"] = {"Id": "sha256:1d", "RepoDigests": [digest]}
+    assert (prepare(client, digest, tmp_path).how, client.pulls) == ("local", 0)
+    assert (prepare(client, "sha256:1d", tmp_path).digest, client.pulls) == ("sha256:1d", 0)
 
 
 def test_the_stated_need_is_read_from_the_dockerfile() -> None:
@@ -376,3 +458,43 @@ def test_a_cheap_image_is_found_again(
     again = docker_runtime.image("tests/runner/runtimes/data/cheap", tmp_path / "log")
     assert (again.how, again.ref, again.digest) == ("cached", cheap_image.ref, cheap_image.digest)
     assert cheap_image.digest.startswith("sha256:")
+
+
+@pytest.mark.docker
+def test_a_build_step_that_hangs_is_ended_with_its_container(
+    docker_runtime: Runtime, tmp_path: Path, cheap_image: PreparedImage
+) -> None:
+    folder, log = tmp_path / "hangs", tmp_path / "log"
+    folder.mkdir()
+    dockerfile = (DATA / "cheap" / "Dockerfile").read_text()
+    (folder / "Dockerfile").write_text(dockerfile.replace("CMD", "RUN echo it-began; sleep 600\nCMD"))
+
+    class Begun:
+        def poll(self, elapsed_s: float) -> Stop | None:
+            said = log.read_text() if log.exists() else ""
+            return Stop.TIMED_OUT if "it-began" in said.split("Running in")[-1] else None
+
+    runtime = Stoppable(docker_runtime, CancelToken())
+    with pytest.raises(PrepareError, match=r"hangs was not ready .*limits\.prepare"):
+        runtime.image(str(folder), log, Begun())
+    made = re.findall(r"Running in ([0-9a-f]{12})", log.read_text())
+    with connect() as engine:
+        wait_until(
+            lambda: not [each for each in engine.client.containers(all=True) if each["Id"][:12] in made]
+        )
+    assert len(made) == 1
+
+
+def wait_until(true: Callable[[], bool], limit_s: float = 20.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.docker
+def test_the_doctor_says_how_much_room_images_have(docker_runtime: Runtime, tmp_path: Path) -> None:
+    with connect() as engine:
+        (store, *_) = disk.stores(engine.info())
+    (line,) = [line for line in describe_host(PROJECT, tmp_path) if line.startswith(f"images {store}: ")]
+    assert line.endswith(" GB free")

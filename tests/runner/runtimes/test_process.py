@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ import pytest
 from runner.facts import HandOver
 from runner.model import Limits, Stop
 from runner.runtimes import find
-from runner.runtimes.labels import Owner, this_owner
-from runner.runtimes.process import ProcessRuntime, exit_code, new_mark, owner_of
+from runner.runtimes.labels import Owner, new_mark, read_mark, this_owner
+from runner.runtimes.port import PORTS
+from runner.runtimes.process import ProcessRuntime, exit_code
 from runner.runtimes.process_tree import CellTree, Seen, marked, oom_kills, send
 
 DATA = Path(__file__).parent / "data"
@@ -142,7 +144,17 @@ def test_nothing_of_the_runners_environment_reaches_a_cell(run: Any, monkeypatch
     names = dict(line.split("=", 1) for line in log.decode().splitlines())
     assert names["ASKED"] == "for"
     assert names["LEASED"] == "0"
-    assert set(names) == {"ASKED", "LEASED", "PATH", "HOME", "TMPDIR", "LANG", "VLLM_MATRIX_MARK"}
+    assert set(names) == {
+        "ASKED",
+        "LEASED",
+        "PATH",
+        "HOME",
+        "TMPDIR",
+        "LANG",
+        "MASTER_PORT",
+        "SPT_NOENV",
+        "VLLM_MATRIX_MARK",
+    }
 
 
 def test_a_cell_has_a_private_folder_that_is_gone_afterwards(run: Any) -> None:
@@ -198,11 +210,13 @@ def test_exit_codes_are_as_a_shell_says_them(given: int | None, said: int | None
 
 def test_a_mark_names_its_owner() -> None:
     owner = this_owner()
-    assert owner_of(new_mark(owner, "cell")) == owner
+    said = read_mark(new_mark(owner, "run-1", "cell"))
+    assert said is not None
+    assert (said.owner, said.run, said.name) == (owner, "run-1", "cell")
     assert owner.alive()
     assert not Owner(owner.pid, "1", owner.boot_id).alive()
     assert not Owner(owner.pid, owner.start, "another-boot").alive()
-    assert owner_of("nonsense") is None
+    assert read_mark("nonsense") is None
 
 
 def test_a_signal_goes_only_to_the_process_that_was_seen() -> None:
@@ -284,3 +298,26 @@ def test_a_cell_is_asked_by_its_own_signal(run: Any) -> None:
     code = "import signal, time\ntry:\n time.sleep(100)\nexcept KeyboardInterrupt:\n print('asked by SIGINT')"
     done, log = run(sys.executable, "-c", code, watch=After(1.0), stop_signal="SIGINT")
     assert (done.exit_code, log) == (0, b"asked by SIGINT\n")
+
+
+CLASH = (
+    "import os, socket, time\nheld = socket.create_server(('127.0.0.1', int(os.environ['MASTER_PORT'])))\n"
+    "print(held.getsockname()[1], flush=True)\ntime.sleep(1)"
+)
+
+
+def test_d04_two_cells_on_the_hosts_network_do_not_share_a_port(
+    runtime: ProcessRuntime, make_spec: Any
+) -> None:
+    specs = [make_spec(sys.executable, "-c", CLASH, name=f"clash-{number}") for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        ends = list(pool.map(lambda spec: runtime.run(spec, Forever()), specs))
+    assert [done.exit_code for done in ends] == [0] * 4
+    ports = {int(spec.log_path.read_text()) for spec in specs}
+    assert len(ports) == 4
+    assert ports <= set(PORTS)
+
+
+def test_d04_a_port_that_a_cell_names_itself_stays(run: Any) -> None:
+    _, log = run("sh", "-c", "echo $MASTER_PORT", env={"MASTER_PORT": "4242"})
+    assert log == b"4242\n"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import select
+import socket
 import subprocess
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from runner.errors import PrepareError
-from runner.model import Fault
+from runner.model import Fault, Stop
+from runner.runtimes import helper
 from runner.runtimes.process import ProcessRuntime
+from runner.runtimes.process_tree import marked
 from runner.runtimes.process_venv import MARKER
 
 
@@ -82,11 +87,41 @@ def test_no_cuda_build_takes_the_place_of_a_missing_cpu_torch(
 
 def test_a_disk_that_is_too_small_is_said_before(runtime: ProcessRuntime, tmp_path: Path) -> None:
     pins(tmp_path, "pinned==1.5\n", "LABEL vllm-matrix.venv-bytes=9000000000000000\n")
-    with pytest.raises(
-        PrepareError, match=r"venv for images/tiny needs 9,000,000,000,000,000 bytes"
-    ) as caught:
+    with pytest.raises(PrepareError, match=r"venv for images/tiny needs 8,381,903.2 GiB free") as caught:
         runtime.image("images/tiny", tmp_path / "log")
     assert caught.value.fault is Fault.DISK
+
+
+class Once:
+    """Says stop as soon as something is so."""
+
+    def __init__(self, so: Callable[[], bool]) -> None:
+        self.so = so
+
+    def poll(self, elapsed_s: float) -> Stop | None:
+        return Stop.TIMED_OUT if self.so() else None
+
+
+def test_an_index_that_never_answers_is_not_waited_for(
+    runtime: ProcessRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("PIP_FIND_LINKS", f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        pins(tmp_path, "pinned==1.5\n")
+        asked = Once(lambda: bool(select.select([silent], [], [], 0)[0]))
+        with pytest.raises(PrepareError, match="the venv for images/tiny could not be made"):
+            runtime.image("images/tiny", tmp_path / "log", asked)
+    assert "Looking in links" in (tmp_path / "log").read_text()
+    assert [path.name for path in (tmp_path / "cache").iterdir() if path.is_dir()] == []
+    assert [mark for _, mark in marked() if mark.startswith(f"{os.getpid()}:")] == []
+
+
+def test_a_helper_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as log:
+        begun = Once(lambda: "begun" in (tmp_path / "log").read_text())
+        assert helper.call(["sh", "-c", "setsid sleep 600 & echo begun; sleep 600"], log, begun) == 143
+        assert helper.call(["sh", "-c", "exit 7"], log) == 7
+    assert [mark for _, mark in marked() if mark.startswith(f"{os.getpid()}:")] == []
 
 
 def test_an_interpreter_by_path_is_taken_as_it_is(runtime: ProcessRuntime, tmp_path: Path) -> None:
