@@ -12,6 +12,7 @@ from xml.parsers import expat
 from runner.errors import BadReport
 from runner.junit.handler import Handler
 from runner.junit.limits import Caps
+from runner.junit.report import tally
 from runner.junit.scanned import Scan
 from runner.junit.source import Mender, encoding, pieces, take
 
@@ -78,7 +79,7 @@ def _parse(source: Iterator[bytes], name: str, caps: Caps, *, mend_later: bool =
             else "not XML: "
         )
         msg = f"{where}: {what}{why}; {handler.scan.partial()}"
-        raise BadReport(msg, truncated=cut_off) from error
+        raise BadReport(msg, truncated=cut_off, partial=tally(handler.scan)) from error
     finally:
         handler.detach()
     return handler.finish()

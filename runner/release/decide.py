@@ -97,8 +97,10 @@ def decide(
         *_folder(folder_problems),
         *_finished(view),
         *_scope(view),
+        *_matrix(view),
         *candidate.reasons(run, policy, today, passed),
         *_not_passed(view),
+        *_notices(view),
         *_coverage(view),
         *_waivers(view),
     ]
@@ -170,6 +172,25 @@ def _scope(view: _View) -> list[Refusal]:
         text = f"nothing passed: all {len(counted)} blocking cells are waived"
         return [Refusal(kind=Because.NOTHING, text=text, fix="waivers alone qualify nothing")]
     return []
+
+
+def _matrix(view: _View) -> list[Refusal]:
+    wanted, found = view.policy.matrix_hash, view.run.plan.matrix_hash
+    if not wanted or found == wanted:
+        return []
+    text = f"the matrix of the run has the hash {found or 'of nothing'}, the policy qualifies {wanted}"
+    fix = "run the matrix file that was agreed on, or have the policy changed with it"
+    return [Refusal(kind=Because.MATRIX, text=text, fix=fix)]
+
+
+def _notices(view: _View) -> list[Refusal]:
+    """Red notices about a blocking cell, or about the run as a whole."""
+    blocking = {each.cell for each in view.blocking}
+    return [
+        Refusal(kind=Because.NOTICE, text=notice.text, cells=tuple(Seen(cell=cell) for cell in notice.cells))
+        for notice in view.run.notices
+        if notice.red and (not notice.cells or blocking & set(notice.cells))
+    ]
 
 
 def _not_passed(view: _View) -> list[Refusal]:

@@ -54,6 +54,7 @@ def _outcome(text: str) -> tuple[str, str] | None:
 _line = Text()
 _axis = Text(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an axis, such as quantization")
 _digest = Text(r"sha256:[0-9a-f]{64}", "write sha256: and 64 hex digits")
+_hash = Text(r"[0-9a-f]{64}", "copy the matrix hash that `plan` shows")
 _COVERAGE = PlacedMapOf(MapOf(_axis, PlacedMapOf(MapOf(_line, Count(1, 100_000)))))
 
 
@@ -91,6 +92,7 @@ class PolicyFile:
     images: Mapping[str, Word] = key(
         MapOf(Text(words=PLATFORMS), _digest), "digest of each platform's image", {}
     )
+    matrix: Word | None = key(_hash, "hash of the matrix that the run must have, as `plan` shows it", None)
     max_age_days: int = key(Count(0, 3660), "days since the run ended", 30)
     waivers: WaiverRules = key(Record(WaiverRules), "rules for waivers", WaiverRules())
 
@@ -139,6 +141,7 @@ def load_policy(path: Path) -> Policy:
         proof=file.proof,
         engine_version=file.engine_version.text if file.engine_version else None,
         images={platform: word.text for platform, word in file.images.items()},
+        matrix_hash=file.matrix.text if file.matrix else "",
         max_age_days=file.max_age_days,
         max_waiver_days=file.waivers.max_days,
         unmatched_waiver=file.waivers.unmatched,

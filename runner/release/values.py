@@ -66,7 +66,8 @@ class Policy:
     """What must be known of a run before a release is qualified by it. The defaults are the strict ones.
 
     ``blocking`` is an expression over axes (empty: every cell of the product). ``engine_version`` None asks the run to
-    have been told its candidate (``--expect-engine``). ``images`` are digests by platform. An expired waiver always
+    have been told its candidate (``--expect-engine``). ``images`` are digests by platform; ``matrix_hash`` is the hash that the
+    plan must have (empty: any), so that the cells and settings of the run are those that were agreed on. An expired waiver always
     refuses; what one that matches no cell, or one whose cells all pass, does is said here.
     """
 
@@ -74,6 +75,7 @@ class Policy:
     digest: str = ""
     blocking: str = ""
     blocking_source: str = ""
+    matrix_hash: str = ""
     coverage: tuple[Minimum, ...] = ()
     runtimes: tuple[str, ...] = ("docker",)
     proof: Proof = Proof.ENGINE
@@ -91,6 +93,7 @@ class Because(StrEnum):
     FOLDER = "folder"
     UNFINISHED = "unfinished"
     SCOPE = "scope"
+    MATRIX = "matrix"
     NOTHING = "nothing"
     ENGINE = "engine"
     IMAGE = "image"
@@ -101,6 +104,7 @@ class Because(StrEnum):
     NOT_RUN = "not_run"
     NOT_PASSED = "not_passed"
     UNPROVEN = "unproven"
+    NOTICE = "notice"
     COVERAGE = "coverage"
     WAIVER = "waiver"
 

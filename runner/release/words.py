@@ -12,6 +12,7 @@ HEADINGS = {
     Because.FOLDER: "The run folder was changed",
     Because.UNFINISHED: "The run did not finish",
     Because.SCOPE: "The policy does not fit the run",
+    Because.MATRIX: "Another matrix",
     Because.NOTHING: "Nothing to qualify",
     Because.ENGINE: "Another engine",
     Because.IMAGE: "Another or unresolved image",
@@ -22,6 +23,7 @@ HEADINGS = {
     Because.NOT_RUN: "Cells that did not run",
     Because.NOT_PASSED: "Cells that did not pass",
     Because.UNPROVEN: "Cells without proof",
+    Because.NOTICE: "What the run says beyond its cells",
     Because.COVERAGE: "Too little coverage",
     Because.WAIVER: "A waiver that does not hold",
 }

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from runner.facts import TestCase
+from runner.model import Cell
 from runner.records import Run
 from runner.report.grid import fold, grid
 from runner.report.groups import left_out
@@ -17,10 +18,11 @@ from runner.report.markup import code, cut_bytes, fold_out, inline, raw_code
 from runner.report.qualified import qualified
 from runner.report.rerun import rerun_line
 from runner.report.text import count, cut, cut_lines, seconds
-from runner.report.triaged import News, Told, news, told
+from runner.report.triaged import News, Told, news, numbers, told
 from runner.report.view import CellView, RunView, outcome_sum, plan_sum, view
 from runner.report.vocabulary import LOOKS, MISSING, Tone
 from runner.triage import Comparison
+from runner.vendors import never_ran
 
 SMALLEST = 2_048
 """Fewest bytes in which the verdict, the totals and the pointer to the page always fit."""
@@ -96,9 +98,12 @@ def markdown(
     page.add(_head(shown))
     red = shown.red
     tests = sum(cell.failing_total for cell in red)
+    lines = told(shown, comparison, since)
     if red:
-        lines = told(shown, comparison, since)
-        page.add_list("Triage", map(_told, lines[:MOST_CAUSES]), len(lines), "cause")
+        numbered = (_told(line, several=len(lines) > 1) for line in lines[:MOST_CAUSES])
+        page.add_list("Triage", numbered, len(lines), "cause")
+    if shown.notices:
+        page.add_list("Beyond the cells", map(_notice, shown.notices), len(shown.notices), "notice")
     if comparison is not None:
         page.add(f"\n{inline(cut(comparison.text, 300))}\n")
         listed = [
@@ -106,7 +111,7 @@ def markdown(
         ]  # red ones: triage
         if listed:
             page.add_list("Changes", map(_news, listed[:MOST_CHANGES]), len(listed), "change")
-    page.add(_grid(shown))
+    page.add(_grid(shown, numbers(lines)))
     if red:
         page.add_list("Not passed", map(_red_line, red), len(red), "cell")
         if tests:
@@ -144,7 +149,7 @@ def _end(run: Run) -> str:
     )
 
 
-def _grid(shown: RunView) -> str:
+def _grid(shown: RunView, causes: Mapping[Cell, int]) -> str:
     table = fold(grid(shown.cells, shown.run.plan.axes))
     if not table.rows or len(table.rows) > MOST_ROWS:
         return ""
@@ -154,11 +159,12 @@ def _grid(shown: RunView) -> str:
     ]
     for row in table.rows:
         keys = [_key(" ".join(values)) for values in row.keys]
-        lines.append(_row([*keys, *map(_slot, row.slots)]))
+        lines.append(_row([*keys, *(_slot(slot, causes) for slot in row.slots)]))
     text = "\n" + "\n".join(lines) + "\n"
     if any(cell.proven_by_tests_only and cell.record for cell in shown.cells):
         text += "\n\\* no engine proof: judged by tests and exit code alone\n"
-    return text
+    notes = never_ran(shown.run.plan.axes.get("platform", ()))
+    return text + "".join(f"\n{note}\n" for note in notes)
 
 
 def _row(texts: list[str]) -> str:
@@ -173,13 +179,14 @@ def _key(text: str) -> str:
     )
 
 
-def _slot(slot: CellView | None) -> str:
+def _slot(slot: CellView | None, causes: Mapping[Cell, int]) -> str:
     if slot is None:
         return ""
     mark = "\\*" if slot.proven_by_tests_only and slot.record else ""
     time = f" {seconds(slot.record.duration_s)}" if slot.record and slot.record.duration_s else ""
     label = f"**{slot.look.label}**" if slot.red else slot.look.label
-    return f"{slot.look.symbol} {label}{mark}{time}"
+    number = causes.get(slot.entry.cell)
+    return f"{slot.look.symbol} {label}{mark}{f' ({number})' if number else ''}{time}"
 
 
 def _red_line(cell: CellView) -> str:
@@ -197,9 +204,19 @@ def _name(case: TestCase) -> str:
     return f"{case.classname}::{case.name}" if case.classname else case.name
 
 
-def _told(line: Told) -> str:
-    head = f"- {line.look.symbol} **{count(line.size, 'cell')} {line.look.label}** ({line.culprit}): "
-    more = [code(cut(line.rule, 300)), code(cut(line.since, 200)), inline(line.advice)]
+def _notice(notice: tuple[bool, str, str]) -> str:
+    red, culprit, text = notice
+    return f"- {f'{_MARK[Tone.BAD]} **red** ({culprit}): ' if red else ''}{code(cut(text, 400))}\n"
+
+
+def _told(line: Told, *, several: bool) -> str:
+    head = f"- {f'({line.number}) ' if several else ''}{line.look.symbol} **{count(line.size, 'cell')} {line.look.label}** ({line.culprit}): "
+    more = [
+        code(cut(line.rule, 300)),
+        inline(cut(line.masked, 300)),
+        code(cut(line.since, 200)),
+        inline(line.advice),
+    ]
     return head + code(cut(line.cause, 300)) + "".join(f"  \n  {part}" for part in more if part) + "\n"
 
 

@@ -97,7 +97,7 @@
     return [el("h3", {}, `Attempt ${a.n}: `, face(a.w)), pairs([
       ["Culprit", a.c], ["Cause", a.u], ["Remarks", (a.z || []).join("; ")], ["Exit", a.x && (a.x === "None" ? "not known" : `code ${a.x}`)],
       ["Ended by", a.y], ["Message", a.m], ["Tests", tally], ["Started", a.b], ["Took", a.d !== undefined && secs(a.d)],
-      ["Devices", (a.v || []).join(", ")], ["Files", a.f && files]])];
+      ["Devices", (a.v || []).join(", ")], ["Compile caches", a.h], ["Files", a.f && files]])];
   };
 
   const change = (c) => {

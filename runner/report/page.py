@@ -24,7 +24,7 @@ from runner.report.groups import left_out, reason_text
 from runner.report.page_data import Budget, page_data, script_json
 from runner.report.qualified import qualified
 from runner.report.text import clean, count, seconds, short_digest, short_seconds
-from runner.report.triaged import NEWS, news, settle_line, told
+from runner.report.triaged import NEWS, news, numbers, settle_line, told
 from runner.report.triaged import TONES as CHANGE_TONES
 from runner.report.view import CellView, RunView, outcome_sum, plan_sum, view
 from runner.report.vocabulary import LOOKS, TONES
@@ -39,6 +39,9 @@ MOST_CARDS = 100
 
 MOST_OPEN = 5
 """Causes whose first cell has its log open."""
+
+AXIS_REM, MOST_AXIS_REM = 6.5, 16.0
+"""Least and most width of a row axis in the grid, rem; a longer value is cut and shown in full on its cell."""
 
 TEXT_CHARS = 2_000_000
 """Characters of log excerpts and test messages in the whole page."""
@@ -95,6 +98,7 @@ def html(
         firsts={line.cells[0].slug for line in lines[:MOST_OPEN]},
         carded={one.cell.slug for one in cards},
         triage=lines,
+        numbers=numbers(lines),
         settle=settle_line(shown, lines, f"reports/{clean(run.run_id)}"),
         comparison=comparison,
         news=news(shown, comparison) if comparison else (),
@@ -133,7 +137,13 @@ def _asset(name: str) -> str:
 
 def _style(table: Grid) -> str:
     """The style sheet with the colours of the tones, from the one table, and room for every column of the grid."""
-    room = f".grid{{width:100%;min-width:{6.5 * max(0, len(table.axes) - 1) + 9.5 * len(table.columns)}rem}}"
+    widths = _axis_widths(table)
+    room = f".grid{{width:100%;min-width:{sum(widths) + 9.5 * len(table.columns):g}rem}}"
+    room += "".join(
+        f".grid thead th:nth-child({at}){{width:{width:g}rem}}"
+        for at, width in enumerate(widths, 1)
+        if width > AXIS_REM
+    )
     light = "".join(f"--{t}:{c.light};--{t}-ground:{c.light_ground};" for t, c in TONES.items())
     dark = "".join(f"--{t}:{c.dark};--{t}-ground:{c.dark_ground};" for t, c in TONES.items())
     tones = "".join(
@@ -141,6 +151,15 @@ def _style(table: Grid) -> str:
         for t in TONES
     )
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}\n{tones}\n{_asset('page.css')}{room}"
+
+
+def _axis_widths(table: Grid) -> list[float]:
+    """Room for the values of each row axis beside the first, in rem: two models that begin alike must not look alike."""
+    longest = (
+        max((len(value) for row in table.rows for value in row.keys[at]), default=0)
+        for at in range(1, len(table.axes))
+    )
+    return [max(AXIS_REM, min(MOST_AXIS_REM, 0.48 * chars + 1.2)) for chars in longest]
 
 
 def _hash(text: str) -> str:

@@ -7,7 +7,7 @@ Shape (keys are short because each is written once per cell; ``page.js`` is the 
              q rerun line where it is not plain, f failing tests, F how many failed, x log context, t attempts,
              b change against the baseline*
     attempt: n number, w word, c culprit, u cause, z remarks, d seconds, x exit code, m message, y stop or fault,
-             t tally, b started at, v devices, f files*, p proof          (* an index, or indices, into a pool)
+             t tally, b started at, v devices, h caches, f files*, p proof          (* an index, or indices, into a pool)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from runner.facts import Evidence, RankFacts
 from runner.model import Cell, Expectation
-from runner.records import Attempt
+from runner.records import Attempt, CacheUse
 from runner.report.groups import reason_text
 from runner.report.rerun import rerun_line
 from runner.report.text import clean, clean_block, cut_lines
@@ -175,6 +175,7 @@ def _attempt(attempt: Attempt, pools: Mapping[str, _Pool]) -> dict[str, Any]:
         "z": [clean(remark) for remark in verdict.remarks],
         "b": clean(attempt.started_at),
         "v": [clean(device) for device in attempt.device_ids],
+        "h": _cache(attempt.cache) if attempt.cache else "",
         "f": [pools["files"].at(name, partial(clean, name)) for name in attempt.files],
     }
     if end:
@@ -198,6 +199,14 @@ def _attempt(attempt: Attempt, pools: Mapping[str, _Pool]) -> dict[str, Any]:
     if attempt.evidence:
         made["p"] = _proof(attempt.evidence, pools)
     return _full(made)
+
+
+def _cache(use: CacheUse) -> str:
+    """What an attempt had from compile caches and gave back, in words."""
+    given = f"with {use.files_in} files, {use.bytes_in / 1e6:.1f} MB ({use.layer[:19]})"
+    given = given if use.files_in else "cold"
+    added = f"added {use.files_out} files, {use.bytes_out / 1e6:.1f} MB" if use.kept else ""
+    return "; ".join(filter(None, (f"started {given}", added, clean(use.note))))
 
 
 def _proof(evidence: Evidence, pools: Mapping[str, _Pool]) -> list[Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from runner.model import Cell
 from runner.report.grid import Grid
 from runner.report.text import clean, columns, cut, pad, short_seconds
 from runner.report.view import CellView
@@ -78,8 +79,8 @@ class _Column:
         )
 
 
-def draw(table: Grid, style: Style) -> list[str]:
-    """The grid as lines no wider than the style's width.
+def draw(table: Grid, style: Style, numbers: Mapping[Cell, int] | None = None) -> list[str]:
+    """The grid as lines no wider than the style's width; ``numbers`` are those of the causes of red cells.
 
     Where it does not fit, times are left out; columns that still do not fit follow below, with their row labels.
     """
@@ -90,9 +91,9 @@ def draw(table: Grid, style: Style) -> list[str]:
         min(most, max(columns(head), *(columns(key[at]) for key in keys))) for at, head in enumerate(heads)
     ]
     room = style.width - sum(widths) - len(GAP) * len(widths)
-    parts = _parts(_columns(table, style, times=True), room)
+    parts = _parts(_columns(table, style, numbers or {}, times=True), room)
     if len(parts) > 1:
-        parts = _parts(_columns(table, style, times=False), room)
+        parts = _parts(_columns(table, style, numbers or {}, times=False), room)
     lines: list[str] = []
     for part in parts:
         titles = [pad(cut(column.title, column.width), column.width) for column in part]
@@ -102,15 +103,22 @@ def draw(table: Grid, style: Style) -> list[str]:
     return lines[1:]
 
 
-def _columns(table: Grid, style: Style, *, times: bool) -> list[_Column]:
+def _columns(table: Grid, style: Style, numbers: Mapping[Cell, int], *, times: bool) -> list[_Column]:
     return [
-        _column(title, tuple(row.slots[at] for row in table.rows), style, times)
+        _column(title, tuple(row.slots[at] for row in table.rows), style, numbers, with_times=times)
         for at, title in enumerate(table.columns)
     ]
 
 
-def _column(title: str, slots: tuple[CellView | None, ...], style: Style, with_times: bool) -> _Column:
-    faces = tuple(_face(slot, style) for slot in slots)
+def _column(
+    title: str,
+    slots: tuple[CellView | None, ...],
+    style: Style,
+    numbers: Mapping[Cell, int],
+    *,
+    with_times: bool,
+) -> _Column:
+    faces = tuple(_face(slot, style, numbers) for slot in slots)
     times = tuple(_time(slot) if with_times else "" for slot in slots)
     title = clean(title)
     face_width = max((columns(face) for face, time in zip(faces, times, strict=True) if time), default=0)
@@ -127,10 +135,12 @@ def _column(title: str, slots: tuple[CellView | None, ...], style: Style, with_t
     )
 
 
-def _face(slot: CellView | None, style: Style) -> str:
+def _face(slot: CellView | None, style: Style, numbers: Mapping[Cell, int]) -> str:
     if slot is None:
         return ""
-    return style.face(slot.word) + (TESTS_ONLY if slot.proven_by_tests_only and slot.record else "")
+    number = numbers.get(slot.entry.cell)
+    mark = TESTS_ONLY if slot.proven_by_tests_only and slot.record else ""
+    return style.face(slot.word) + mark + (f" ({number})" if number else "")
 
 
 def _time(slot: CellView | None) -> str:

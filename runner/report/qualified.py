@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from runner.records import Run
@@ -70,5 +71,8 @@ def _engine(name: str, version: str) -> str:
 
 def _image(run: Run, key: str) -> str:
     image = run.prepared.images[key]
+    ref = re.sub(r"sha256:[0-9a-f]{64}", lambda found: short_digest(found[0]), clean(image.ref or key))
     digest = f"@{short_digest(clean(image.digest))}" if image.digest else ", digest not known"
-    return f"{clean(image.ref or key)}{digest}" + (f" ({clean(image.how)})" if image.how else "")
+    if "sha256:" in ref:  # a reference that names its content says it once
+        digest = ""
+    return f"{ref}{digest}" + (f" ({clean(image.how)})" if image.how else "")

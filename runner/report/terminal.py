@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from runner.model import Outcome
 from runner.records import Run
 from runner.report.grid import fold, grid
 from runner.report.groups import Shelf, shelves
@@ -11,10 +12,11 @@ from runner.report.paint import TESTS_ONLY, Style, draw
 from runner.report.qualified import qualified
 from runner.report.rerun import rerun_line
 from runner.report.text import MARK, clean, columns, count, cut, pad, wrap
-from runner.report.triaged import Told, news, settle_line, told
+from runner.report.triaged import Told, news, numbers, settle_line, told
 from runner.report.view import CellView, RunView, outcome_sum, plan_sum, view
-from runner.report.vocabulary import LOOKS
+from runner.report.vocabulary import LOOKS, Tone
 from runner.triage import Comparison
+from runner.vendors import never_ran
 
 MOST_RED = 50
 """Red cells shown in full; the rest is in the page, and the terminal says so."""
@@ -45,9 +47,10 @@ def terminal(
     found = told(shown, comparison, since)
     blocks = [
         _head(shown, style),
-        draw(fold(grid(shown.cells, run.plan.axes)), style) + _footnotes(shown, style),
+        draw(fold(grid(shown.cells, run.plan.axes)), style, numbers(found)) + _footnotes(shown, style),
         groups_text(shelves(shown.cells, run.plan.axes), style),
         _red(shown, style, folder),
+        _notices(shown, style),
         _against(shown, comparison, style),
         _triage(shown, found, style),
         _foot(shown, style, folder, settle_line(shown, found, folder)),
@@ -71,9 +74,10 @@ def _head(shown: RunView, style: Style) -> list[str]:
 
 
 def _footnotes(shown: RunView, style: Style) -> list[str]:
-    if not any(cell.proven_by_tests_only and cell.record for cell in shown.cells):
-        return []
-    return [style.dim(f"{TESTS_ONLY} no engine proof: judged by tests and exit code alone")]
+    lines = [style.dim(line) for line in never_ran(shown.run.plan.axes.get("platform", ()))]
+    if any(cell.proven_by_tests_only and cell.record for cell in shown.cells):
+        lines.insert(0, style.dim(f"{TESTS_ONLY} no engine proof: judged by tests and exit code alone"))
+    return lines
 
 
 def groups_text(groups: Sequence[Shelf], style: Style) -> list[str]:
@@ -133,13 +137,28 @@ def _triage(shown: RunView, found: Sequence[Told], style: Style) -> list[str]:
     lines = [style.bold(f"Triage ({count(len(found), 'cause')} over {count(len(shown.red), 'red cell')})")]
     for one in found[:MOST_GROUPS]:
         face = f"{one.look.ascii if style.plain else one.look.symbol} {one.look.label}"
-        head = f"  {one.size:>5,}  {face}, {one.culprit}: "
+        number = f"  ({one.number})" if len(found) > 1 else ""
+        head = f"{number}  {one.size:>5,}  {face}, {one.culprit}: "
         first = wrap(one.cause, max(20, style.width - columns(head)), lines=1)[0]
         lines.append(head.replace(face, style.tone(face, one.look.tone), 1) + first)
-        for text in filter(None, (one.rule, one.since, one.advice)):
+        for text in filter(None, (one.rule, one.masked, one.since, one.advice)):
             lines += _indented(text, 9, style, lines=3)
     if found[MOST_GROUPS:]:
         lines.append(f"  {count(len(found) - MOST_GROUPS, 'cause')} more in the page")
+    return lines
+
+
+def _notices(shown: RunView, style: Style) -> list[str]:
+    if not shown.notices:
+        return []
+    lines = [style.bold("Beyond the cells")]
+    for red, culprit, text in shown.notices[:MOST_GROUPS]:
+        head = f"  {style.face(Outcome.FAILED).split(' ', 1)[0] if red else '-'} "
+        first, *rest = wrap(text + (f" (culprit {culprit})" if red else ""), style.width - 4, lines=4)
+        lines.append((style.tone(head, Tone.BAD) if red else head) + first)
+        lines += [f"    {line}" for line in rest]
+    if shown.notices[MOST_GROUPS:]:
+        lines.append(f"  {count(len(shown.notices) - MOST_GROUPS, 'notice')} more in the page")
     return lines
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from runner.model import Cell
 from runner.report.text import clean, count
 from runner.report.view import CellView, RunView
 from runner.report.vocabulary import LOOKS, Look
@@ -27,16 +28,21 @@ TONES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """One cause as a reader gets it. ``since`` and ``rule`` are empty where nothing is known."""
+    """One cause as a reader gets it. ``since``, ``rule`` and ``masked`` are empty where nothing is known.
+
+    ``number`` counts from 1; the grid names each red cell's cause by it.
+    """
 
     look: Look
     culprit: str
     cause: str
     cells: tuple[CellView, ...]
+    number: int
     rule: str
     since: str
     advice: str
     settle: tuple[CellView, ...]
+    masked: str = ""
 
     @property
     def size(self) -> int:
@@ -66,12 +72,33 @@ def told(
             culprit=cause.culprit,
             cause=clean(cause.line) or LOOKS[cause.word].meaning,
             cells=tuple(views[cell] for cell in cause.cells),
+            number=number,
             rule=clean(cause.rule.text) if cause.rule else "",
             since=_since(cause, shown, comparison, since or {}),
             advice=cause.advice,
             settle=tuple(views[cell] for cell in cause.settle),
+            masked=_masked(cause),
         )
-        for cause in causes(shown.run)
+        for number, cause in enumerate(causes(shown.run), 1)
+    )
+
+
+def numbers(lines: Sequence[Told]) -> dict[Cell, int]:
+    """The number of each red cell's cause; none where there is but one cause."""
+    if len(lines) < 2:
+        return {}
+    return {cell.entry.cell: line.number for line in lines for cell in line.cells}
+
+
+def _masked(cause: Cause) -> str:
+    if not cause.masked:
+        return ""
+    verb = "was" if len(cause.masked) == 1 else "were"
+    return (
+        f"{count(len(cause.masked), 'cell')} inside failed of something else, which may hide this: "
+        f"{clean(cause.masked[0].id)}"
+        + (" and others" if len(cause.masked) > 1 else "")
+        + f" {verb} not seen past it"
     )
 
 

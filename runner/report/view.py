@@ -123,6 +123,17 @@ class RunView:
         counts = Counter(cell.word for cell in self.cells if cell.planned)
         return {word: counts[word] for word in LOOKS if counts[word]}
 
+    @cached_property
+    def notices(self) -> tuple[tuple[bool, str, str], ...]:
+        """What the run says beyond its cells, red ones first: whether it is red, whose fault, and the line."""
+        ordered = sorted(self.run.notices, key=lambda notice: not notice.red)
+        return tuple((notice.red, notice.culprit, clean(notice.text)) for notice in ordered)
+
+    @property
+    def alarms(self) -> int:
+        """How many notices are red."""
+        return sum(notice.red for notice in self.run.notices)
+
     @property
     def incomplete(self) -> tuple[str, ...]:
         """Why this run cannot be taken as a whole one; empty where it can."""
@@ -139,19 +150,27 @@ class RunView:
 
     @property
     def green(self) -> bool:
-        """Whether the run is whole, ran something, and everything passed."""
-        return not self.incomplete and not self.red and bool(self.outcomes)
+        """Whether the run is whole, ran something, everything passed, and no notice is red."""
+        return not self.incomplete and not self.red and not self.alarms and bool(self.outcomes)
 
     @property
     def tone(self) -> Tone:
         """Tone of the headline: never good unless :attr:`green`."""
         if self.green:
             return Tone.GOOD
-        return Tone.BAD if self.red or self.incomplete else Tone.DOUBT
+        return Tone.BAD if self.red or self.incomplete or self.alarms else Tone.DOUBT
 
     @property
     def headline(self) -> str:
         """The verdict as one sentence."""
+        said = self._of_cells()
+        if not self.alarms:
+            return said
+        verb = "notice is" if self.alarms == 1 else "notices are"
+        word = "and" if self.red else "but"
+        return f"{said.removesuffix('.')}, {word} {self.alarms:,} {verb} red."
+
+    def _of_cells(self) -> str:
         planned = sum(self.outcomes.values())
         passed = self.outcomes.get(Outcome.PASSED, 0)
         if self.incomplete:
@@ -159,7 +178,7 @@ class RunView:
             return f"Incomplete: {', '.join(self.incomplete)}; {what}."
         if not planned:
             return f"Nothing ran: none of {count(len(self.cells), 'cell')} was planned."
-        if self.green:
+        if not self.red:
             verb = "cell passed" if planned == 1 else "cells passed"
             return f"All {planned:,} planned {verb}." if planned > 1 else f"The one planned {verb}."
         kinds = sorted(

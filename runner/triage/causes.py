@@ -10,6 +10,7 @@ from runner.model import Cell, Culprit, Outcome, PlanEntry, Status
 from runner.records import CellRecord, Run
 from runner.triage.explain import Explanation, explain
 from runner.triage.signature import signature
+from runner.triage.wording import joined
 
 MISSING = "missing"
 MOST_EXPLAINED = 30
@@ -41,13 +42,18 @@ ADVICE_BY_WORD: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Cause:
-    """Cells of one word and culprit with the same cause; ``line`` is the first cell's, as it was written."""
+    """Cells of one word and culprit with the same cause.
+
+    ``line`` is true of all of them: where they differ in a number, it has the range. ``masked`` are cells that the rule
+    would have fail too, and that failed of something else: that may have come first and hidden this.
+    """
 
     word: str
     culprit: Culprit
     line: str
     cells: tuple[Cell, ...]
     rule: Explanation | None = None
+    masked: tuple[Cell, ...] = ()
 
     @property
     def advice(self) -> str:
@@ -74,19 +80,25 @@ def causes(run: Run) -> tuple[Cause, ...]:
             groups.setdefault(key, []).append((entry.cell, verdict.cause))
     ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
     passed = [record.cell for record in records.values() if record.verdict.green]
+    red = [cell for _, members in ordered for cell, _ in members]
     unseen = [entry.cell for entry in run.plan.entries if _unseen(entry, records.get(entry.cell.id))]
-    return tuple(
-        Cause(
-            word=word,
-            culprit=culprit,
-            line=members[0][1],
-            cells=(cells := tuple(cell for cell, _ in members)),
-            rule=explain(cells, passed, unseen)
-            if at < MOST_EXPLAINED and word not in (MISSING, *MASKED_BY_HOST)
-            else None,
-        )
-        for at, ((word, culprit, _), members) in enumerate(ordered)
-    )
+    found = []
+    for at, ((word, culprit, _), members) in enumerate(ordered):
+        cells = tuple(cell for cell, _ in members)
+        sought = at < MOST_EXPLAINED and word not in (MISSING, *MASKED_BY_HOST)
+        rule = explain(cells, passed, unseen) if sought else None
+        line = joined([cause for _, cause in members])
+        masked = _masked(rule, cells, red)
+        found.append(Cause(word=word, culprit=culprit, line=line, cells=cells, rule=rule, masked=masked))
+    return tuple(found)
+
+
+def _masked(rule: Explanation | None, cells: tuple[Cell, ...], red: list[Cell]) -> tuple[Cell, ...]:
+    """Cells inside a rule that is more than a guess, red of another cause."""
+    if rule is None or not rule.said:
+        return ()
+    own = set(cells)
+    return tuple(cell for cell in red if cell not in own and all(term.holds(cell) for term in rule.terms))
 
 
 def settle(run: Run) -> tuple[str, ...]:
@@ -102,9 +114,12 @@ def _records(run: Run) -> dict[str, CellRecord]:
 
 
 def _unseen(entry: PlanEntry, record: CellRecord | None) -> bool:
-    """Whether a cell could run here and nothing is known of it: not selected, sampled out, missing, or a host fault."""
+    """Whether a cell could run here and nothing is known of it: not selected, sampled out, missing, or stopped.
+
+    A cell that the host failed is none: it would fail so again until the host is mended.
+    """
     if entry.status is Status.NOT_SELECTED:
         return True
     if entry.status is not Status.PLANNED or entry.refused is not None:
         return False
-    return record is None or record.verdict.outcome in MASKED_BY_HOST
+    return record is None or record.verdict.outcome is Outcome.CANCELLED

@@ -61,6 +61,11 @@ class Explanation:
         return self.confidence >= SURE and self.failed_inside + self.failed_outside > 1
 
     @property
+    def said(self) -> bool:
+        """Whether the rule is more than a guess."""
+        return self.confidence >= LIKELY and self.failed_inside + self.failed_outside > 1
+
+    @property
     def counts(self) -> str:
         """The four counts the rule rests on."""
         inside = f"{self.failed_inside} of {self.failed_inside + self.passed_inside} fail inside"

@@ -12,6 +12,7 @@ from runner.verdict.causes import ENGINE_DEATH, ERROR, MEANINGS
 from runner.verdict.exits import NO_TESTS_COLLECTED, exit_words
 from runner.verdict.finding import find_cause
 from runner.verdict.proof import Doubt, doubts
+from runner.verdict.sight import differences
 
 CAUSE_CHARS = 400
 _BAD = (TestResult.FAILED, TestResult.ERROR)
@@ -168,6 +169,8 @@ class Case:
         if facts.exit.log_cut_bytes > 0:
             said.append(f"the log is cut: {facts.exit.log_cut_bytes} bytes are left out")
         if facts.evidence is not None and facts.proof is Proof.ENGINE:
+            if facts.given is not None:
+                said.extend(differences(facts.given, facts.evidence))
             if facts.evidence.bad_lines:
                 said.append(f"{facts.evidence.bad_lines} lines of the evidence could not be read")
             if facts.evidence.children_left:

@@ -45,6 +45,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "disk": Meaning(Outcome.INFRA, _HOST, Fault.DISK),
     "device": Meaning(Outcome.INFRA, _HOST, Fault.DEVICE),
     "model_files": Meaning(Outcome.CRASHED, _CONFIG),
+    "process_limit": Meaning(Outcome.CRASHED, _CONFIG),
     "image": Meaning(Outcome.CRASHED, _IMAGE),
     "engine_file": Meaning(Outcome.CRASHED, _IMAGE),
     "rank_killed": Meaning(Outcome.KILLED, Culprit.UNKNOWN),
@@ -85,8 +86,14 @@ _BEFORE_FAULTS: tuple[CauseRow, ...] = (
     _row("refused", r"is not supported for quantization method", "vllm/config/vllm.py 0.32: dtype list"),
     _row(
         "unsupported_host",
-        r"No [\w ]{1,40}MoE backend supports the deployment configuration",
+        r"No [\w ]{1,40}MoE backend supports the deployment configuration|Unsupported FP8 MoE backend: NONE",
         "vllm/model_executor/layers/fused_moe/oracle/*.py 0.32",
+    ),
+    _row(
+        "refused",
+        r"MoE backend '?[\w ]{1,40}'? does not support the deployment configuration"
+        r"|moe_backend='\w{1,40}' is not supported for [\w ]{1,40}MoE",
+        "vllm/model_executor/layers/fused_moe/oracle/*.py 0.32: a backend that was asked for by name",
     ),
     _row(
         "unsupported_host",
@@ -156,6 +163,11 @@ _BEFORE_FAULTS: tuple[CauseRow, ...] = (
         r"ValueError: .{0,300}(?:is not|must be) divisible by",
         "vllm/model_executor/layers/quantization, linear.py 0.32: shapes against tensor parallelism",
     ),
+    _row(
+        "process_limit",
+        r"can't start new thread|(?:RuntimeError|BlockingIOError|OSError): .{0,40}Resource temporarily unavailable",
+        "CPython _thread; libstdc++ std::thread; errno EAGAIN of clone(2): the pids limit is the matrix file's",
+    ),
     # ---- the host, beside the rows of faults.py
     _row(
         "port_clash",
@@ -177,8 +189,9 @@ _AFTER_FAULTS: tuple[CauseRow, ...] = (
         "model_files",
         r"SafetensorError|Cannot find any model weights|Invalid repository ID or local directory"
         r"|RepositoryNotFoundError|is not a local folder and is not a valid model identifier"
+        r"|JSONDecodeError: .{0,100}while the tokenizer was read|untagged enum ModelWrapper"
         r"|(?:FileNotFoundError|OSError): .{0,400}\.(?:safetensors|bin|pt|gguf|json|model)\b",
-        "safetensors; vllm/model_executor/model_loader/default_loader.py, transformers_utils/config.py 0.32",
+        "safetensors; vllm/model_executor/model_loader/default_loader.py, transformers_utils/config.py 0.32; tokenizers",
     ),
     _row(
         "image",

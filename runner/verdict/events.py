@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runner.facts import Evidence, RankFacts, TestProgress
+from runner.verdict.control import read_control
+from runner.verdict.sight import read_sight
 
 LINE_CHARS = 1 << 20
 """A longer line is bad: nothing a cell reports needs a megabyte."""
@@ -83,8 +85,9 @@ class _Reader:
     excess: float | None = None
     bad: int = 0
 
-    def start(self, _event: Event) -> None:
+    def start(self, event: Event) -> None:
         self.values["started"] = True
+        self._set("sight", read_sight(event.get("sees")))
 
     def end(self, _event: Event) -> None:
         self.values["ended"] = True
@@ -150,11 +153,16 @@ class _Reader:
             self.excess = excess
             self.values["max_abs_logprob_diff"], self.values["logprob_bound"] = difference, bound
 
+    def control(self, event: Event) -> None:
+        found = read_control(event)
+        self.bad += found is None
+        self._set("control", found)
+
     def shutdown(self, event: Event) -> None:
         self._set("children_left", _whole(event.get("children_left")))
 
     def _set(self, name: str, value: object) -> None:
-        if value not in {None, ""}:
+        if value is not None and value != "":
             self.values[name] = value
 
     def result(self) -> Evidence:
@@ -184,6 +192,7 @@ _EVENTS: Mapping[str, Callable[[_Reader, Event], None]] = {
     "engine": _Reader.engine,
     "rank": _Reader.rank,
     "agreement": _Reader.agreement,
+    "control": _Reader.control,
     "heartbeat": _Reader.heartbeat,
     "shutdown": _Reader.shutdown,
     "end": _Reader.end,

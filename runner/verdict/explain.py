@@ -39,12 +39,15 @@ def explain(
     log_lines: Iterable[str] | None,
     exit_code: int | None,
     evidence_lines: Iterable[str] | None,
+    *,
+    partial: Tally | None = None,
 ) -> dict[str, Any]:
     """Outcome, culprit, cause and counts of tests for what is given; None (or an empty problem) is not given.
 
     An exit code that is not given is taken to agree with the report. Where evidence is given, it must prove a cell.
     A log alone is judged alone: an error in it decides; a whole life of an engine without one is called passed, and
     the cause says that nothing but the log was seen. A run never says that: there, no report is no pass.
+    ``partial`` are counts of a report that cannot be read to its end: they are shown as such, and judge nothing.
     """
     life = _Life(log_lines or ())
     finding = find_cause(life)
@@ -68,8 +71,8 @@ def explain(
         "outcome": verdict.outcome.value,
         "culprit": verdict.culprit.value,
         "cause": cause,
-        "tests": _counts(junit.tally if junit is not None else Tally()),
-    }
+        "tests": _counts(junit.tally if junit is not None else partial or Tally()),
+    } | ({"tests_partial": True} if partial is not None else {})
 
 
 def _assumed(junit: JUnitReport | None, exit_code: int | None) -> int | None:

@@ -62,6 +62,7 @@ class _Trace:
     unraisable: bool = False
     chained: bool = False
     frame: str = ""
+    of_tokenizer: bool = False
     wants: int = 0
     loose: bool = False
     text: str = ""
@@ -97,7 +98,7 @@ class _Scan:
         trace = self._trace(line)
         if line.body.startswith("Traceback (most recent call last)"):
             self._settle(trace)
-            trace.open, trace.frame = True, ""
+            trace.open, trace.frame, trace.of_tokenizer = True, "", False
         elif trace.open:
             self._inside(line, number, trace)
         elif trace.wants:
@@ -139,7 +140,9 @@ class _Scan:
     def _inside(self, line: LogLine, number: int, trace: _Trace) -> None:
         """Inside a traceback: frames until the exception itself, which is not indented."""
         if frame := _FRAME.match(line.body):
-            trace.frame = f"{frame['file'].rsplit('/', 1)[-1]}:{frame['line']} in {frame['name']}"
+            file = frame["file"].rsplit("/", 1)[-1]
+            trace.frame = f"{file}:{frame['line']} in {frame['name']}"
+            trace.of_tokenizer = trace.of_tokenizer or "tokeniz" in file
         elif _EXCEPTION_LINE.match(line.body):
             trace.open = False
             self._begin(line.body.rstrip(), line, number, trace, loose=False)
@@ -193,6 +196,8 @@ class _Scan:
 
     def _exception(self, line: LogLine, number: int, trace: _Trace) -> None:
         text, chained, ignored = trace.text, trace.chained, trace.unraisable
+        if trace.of_tokenizer and "JSONDecodeError" in text:
+            text += " (while the tokenizer was read)"  # the words of the error name no file
         trace.chained = trace.unraisable = False
         if ignored:
             return

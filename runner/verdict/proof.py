@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from runner.backends import is_backend
 from runner.facts import CellFacts, Evidence, RankFacts
 from runner.model import Culprit
+from runner.verdict import sight
 from runner.verdict.events import plain_dtype
 
 
@@ -63,6 +65,17 @@ def is_unquantized(method: str) -> bool:
 
 def _is_method(reported: str, expected: str) -> bool:
     return reported == expected or (is_unquantized(expected) and is_unquantized(reported))
+
+
+def _sight(facts: CellFacts, evidence: Evidence) -> Iterator[Doubt]:
+    """The cell saw exactly what it leased: the host's fault where not, and nothing that it tested is of that lease."""
+    if facts.given is None:
+        return
+    for text in sight.differences(facts.given, evidence):
+        yield _missing(text, Culprit.HOST)
+    silent = sight.unknown(facts.given, evidence.sight)
+    if silent:
+        yield _missing(silent)
 
 
 def _engine(facts: CellFacts, evidence: Evidence) -> Iterator[Doubt]:
@@ -191,7 +204,7 @@ def _backend(facts: CellFacts, evidence: Evidence) -> Iterator[Doubt]:
         "MoE backend",
         wanted,
         lambda rank: rank.backends,
-        lambda word: word.casefold() == wanted.casefold(),
+        lambda word: is_backend(word, wanted),
     )
     for doubt in doubts:
         fell_back = doubt.kind is Kind.CONTRADICTS
@@ -224,6 +237,7 @@ def _on_every_rank(
 
 
 CHECKS: tuple[Check, ...] = (
+    _sight,
     _engine,
     _platform,
     _dtype,

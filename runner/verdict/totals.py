@@ -47,12 +47,12 @@ def exit_code(run: Run, *, interrupted: int) -> ExitCode:
     """The exit code of ``run``. ``interrupted`` is the number of the signal that stopped the runner, or 0.
 
     Precedence: 130 or 143, 10, 75 or 12, 13 (nothing was planned), 0. Usage (2) and gate (11) are not decided here.
-    A run that did not finish is 10 at least: what it did not come to is not known.
+    A run that did not finish is 10 at least: what it did not come to is not known. So is one with a red notice.
     """
     if interrupted:
         return ExitCode.SIGINT if interrupted == signal.SIGINT else ExitCode.SIGTERM
     asked = {_of_cell(verdict) for verdict in _verdicts(run)}
-    if asked and not run.finished:
+    if asked and (not run.finished or any(notice.red for notice in run.notices)):
         asked.add(ExitCode.RED)
     if not asked:
         return ExitCode.NOTHING_RAN

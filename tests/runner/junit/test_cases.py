@@ -176,15 +176,19 @@ def test_j11_bad_characters_are_repaired_and_said(name: str, count: int, where: 
 
 
 @pytest.mark.parametrize(
-    ("name", "where", "partial"),
-    [("cut-in-tag.xml", "2:224", "2 passed, 1 failed"), ("cut-after-case.xml", "2:148", "2 passed")],
+    ("name", "where", "partial", "counts"),
+    [
+        ("cut-in-tag.xml", "2:224", "2 passed, 1 failed", Tally(total=3, passed=2, failed=1)),
+        ("cut-after-case.xml", "2:148", "2 passed", Tally(total=2, passed=2)),
+    ],
 )
-def test_j12_truncated(name: str, where: str, partial: str) -> None:
+def test_j12_truncated(name: str, where: str, partial: str, counts: Tally) -> None:
     with pytest.raises(BadReport) as caught:
         at(f"J12/{name}")
     assert caught.value.truncated
     assert str(caught.value).startswith(f"{name}:{where}: truncated report: ")
     assert str(caught.value).endswith(f"read until there: {partial}")
+    assert caught.value.partial == counts
 
 
 @pytest.mark.parametrize("name", ["bomb.xml", "quadratic.xml"])

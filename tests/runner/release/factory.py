@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runner import hosts, pipeline, report
-from runner.facts import PreparedImage
+from runner.facts import PreparedImage, Watch
 from runner.interrupt import CancelToken
 from runner.pipeline.gate import GateResult, gate
 from runner.runtimes import FakeCell, FakeRuntime
@@ -60,7 +60,7 @@ def junit(*cases: str) -> str:
 def evidence(tp: int, quantization: str, version: str = "0.32.0") -> str:
     method, weights = WEIGHTS[quantization]
     layer = {"name": "l0", "moe_method": method, "expert_weight_dtype": weights, "backend": "CPU"}
-    events: list[dict[str, object]] = [{"event": "start", "schema": 1}]
+    events: list[dict[str, object]] = [{"event": "start", "schema": 1, "sees": "@sees"}]
     events.append(
         {
             "event": "engine",
@@ -109,7 +109,7 @@ class Scripted(FakeRuntime):
 
     name = "docker"
 
-    def image(self, ref: str, log_path: Path) -> PreparedImage:
+    def image(self, ref: str, log_path: Path, watch: Watch | None = None) -> PreparedImage:
         return replace(super().image(ref, log_path), digest=DIGEST)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.facts import PreparedImage
+from runner.facts import PreparedImage, Watch
 from runner.model import Outcome, Status
 from runner.release import Because, Policy, decide
 from runner.runtimes import FakeCell, FakeRuntime
@@ -159,7 +159,7 @@ def test_an_image_known_by_its_tag_alone_is_red(make_run: Make) -> None:
     class Tagged(FakeRuntime):
         name = "docker"
 
-        def image(self, ref: str, log_path: Path) -> PreparedImage:
+        def image(self, ref: str, log_path: Path, watch: Watch | None = None) -> PreparedImage:
             return PreparedImage(ref=ref, digest="vllm:nightly", how="pulled")
 
     (reason,) = make_run(runtime=Tagged).gate().decision.reasons

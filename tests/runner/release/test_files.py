@@ -22,10 +22,11 @@ coverage:
 runtime: [docker, process]
 proof: tests
 engine_version: 0.32.0
-images: {cpu: sha256:%s}
+images: {cpu: sha256:IMAGE}
+matrix: MATRIX
 max_age_days: 7
 waivers: {max_days: 30, unmatched: report, passing: refuse}
-""" % ("ab" * 32)
+""".replace("IMAGE", "ab" * 32).replace("MATRIX", "cd" * 32)
 
 WAIVER = """\
 version: 1
@@ -60,6 +61,7 @@ def test_a_whole_policy_is_read(tmp_path: Path) -> None:
     )
     assert (policy.runtimes, policy.proof) == (("docker", "process"), Proof.TESTS)
     assert (policy.engine_version, policy.images) == ("0.32.0", {"cpu": "sha256:" + "ab" * 32})
+    assert policy.matrix_hash == "cd" * 32
     assert (policy.max_age_days, policy.max_waiver_days) == (7, 30)
     assert (policy.unmatched_waiver, policy.passing_waiver) == (Severity.REPORT, Severity.REFUSE)
 
@@ -69,12 +71,13 @@ def test_what_a_policy_does_not_say_is_strict(tmp_path: Path) -> None:
     file.write_text("version: 1\n")
     policy = load_policy(file)
     assert (policy.blocking, policy.runtimes, policy.proof) == ("", ("docker",), Proof.ENGINE)
-    assert (policy.engine_version, policy.max_age_days) == (None, 30)
+    assert (policy.engine_version, policy.max_age_days, policy.matrix_hash) == (None, 30, "")
     assert (policy.unmatched_waiver, policy.passing_waiver) == (Severity.REFUSE, Severity.REPORT)
 
 
 def test_all_mistakes_of_a_policy_are_told_together(tmp_path: Path) -> None:
     text = "version: 2\nblockng: x\nruntime: podman\nproof: sure\nmax_age_days: -1\nimages: {cpu: latest}\n"
+    text += "matrix: ad1df5\n"
     assert mistakes(tmp_path, text) == [
         "1:10: version: '2' is no whole number from 1 to 1",
         "2:1: the key 'blockng' is not known (did you mean blocking?)",
@@ -82,6 +85,7 @@ def test_all_mistakes_of_a_policy_are_told_together(tmp_path: Path) -> None:
         "4:8: proof: 'sure' is not known (known: engine, tests)",
         "5:15: max_age_days: '-1' is no whole number from 0 to 3660",
         "6:15: images.cpu: 'latest' does not fit (write sha256: and 64 hex digits)",
+        "7:9: matrix: 'ad1df5' does not fit (copy the matrix hash that `plan` shows)",
     ]
 
 

@@ -69,7 +69,10 @@ def test_the_whole_summary_of_a_mixed_run() -> None:
     text = markdown(make.mixed())
     assert text.startswith("## ✗ 3 of 6 planned cells did not pass: 1 failed, 1 fell back, 1 refused.\n")
     assert "product 72 = 6 planned + 18 excluded + 48 not runnable + 0 not selected" in text
-    assert "| cpu | bfloat16 | 2 | ✓ passed 1 min 01 s | ⊘ **refused** | ✗ **failed** 1 min 15 s |" in text
+    assert (
+        "| cpu | bfloat16 | 2 | ✓ passed 1 min 01 s | ⊘ **refused** (2) | ✗ **failed** (3) 1 min 15 s |"
+        in text
+    )
     assert (
         "- ✗ **failed** `platform=cpu,dtype=bfloat16,tp=2,quantization=quark_int8` (product): "
         "`rank 1: expert weights are float32, expected int8`\n"

@@ -7,23 +7,24 @@ from dataclasses import replace
 
 import pytest
 
-from runner.facts import Evidence
+from runner.facts import Evidence, PreparedImage
 from runner.model import Culprit, Outcome, PlanEntry, Proof, Reason, Status
-from runner.records import CellRecord
+from runner.records import CellRecord, Prepared
 from runner.report import plan_text, terminal
 from runner.report.text import columns
 from tests.runner.report import factory as make
 
 GRID = """\
-platform  dtype             tp       none            experts_int8     quark_int8
-────────────────────────────────────────────────────────────────────────────────────
-cuda      bfloat16 float16  1 2 4 8  · not runnable  · not runnable   · not runnable
-rocm      bfloat16 float16  1 2 4 8  · not runnable  · not runnable   · not runnable
+platform  dtype             tp       none            experts_int8         quark_int8
+────────────────────────────────────────────────────────────────────────────────────────────
+cuda      bfloat16 float16  1 2 4 8  · not runnable  · not runnable       · not runnable
+rocm      bfloat16 float16  1 2 4 8  · not runnable  · not runnable       · not runnable
 
-cpu       bfloat16          1        ✓ passed   41s  ↓ fell back 52s  ✓ passed   44s
-                            2        ✓ passed 1m01s  ⊘ refused        ✗ failed 1m15s
-                            4 8      – excluded      – excluded       – excluded
-          float16           1 2 4 8  – excluded      – excluded       – excluded
+cpu       bfloat16          1        ✓ passed   41s  ↓ fell back (1) 52s  ✓ passed       44s
+                            2        ✓ passed 1m01s  ⊘ refused (2)        ✗ failed (3) 1m15s
+                            4 8      – excluded      – excluded           – excluded
+          float16           1 2 4 8  – excluded      – excluded           – excluded
+rocm: the ROCm path has never run on hardware
 """  # noqa: RUF001 (the en dash is the symbol of excluded cells)
 
 HEAD = """\
@@ -51,15 +52,15 @@ RED = """\
   rerun    python -m runner matrix.yaml --cell platform=cpu,dtype=bfloat16,tp=2,quantization=quark_int8 --runtime docker
 
 Triage (3 causes over 3 red cells)
-      1  ↓ fell back, product: every rank reports UnquantizedFusedMoEMethod, expected…
+  (1)      1  ↓ fell back, product: every rank reports UnquantizedFusedMoEMethod, expected…
          one failing cell makes no rule; narrowest guess quantization=experts_int8 (1 of 1 fail
          inside, 0 of 3 outside)
          the engine ran without the method that was asked: report it, or ask for what it supports
-      1  ⊘ refused, config: mamba cache mode 'align' needs chunked prefill (matrix.yaml:47)
+  (2)      1  ⊘ refused, config: mamba cache mode 'align' needs chunked prefill (matrix.yaml:47)
          one failing cell makes no rule; narrowest guess quantization=experts_int8 (1 of 1 fail
          inside, 0 of 3 outside)
          follow the rule that refused it, or ask the engine with --no-rules
-      1  ✗ failed, product: rank 1: expert weights are float32, expected int8
+  (3)      1  ✗ failed, product: rank 1: expert weights are float32, expected int8
          one failing cell makes no rule; narrowest guess tp=2 and quantization=quark_int8 (1 of 1
          fail inside, 0 of 3 outside)
          report it to the engine with its log; the rerun line shows it again
@@ -75,6 +76,20 @@ def test_the_shipped_shape_at_100_columns() -> None:
     assert text.startswith(HEAD + "\n" + GRID + "\n" + LEFT_OUT + "\n")
     assert text.endswith("\n\n" + RED)
     assert "  log      none: refused before any container\n" in text
+
+
+@pytest.mark.parametrize(
+    ("ref", "shown"),
+    [
+        ("reg.example/vllm@sha256:" + "ab" * 32, "reg.example/vllm@sha256:abababababab (pulled)"),
+        ("sha256:" + "cd" * 32, "sha256:cdcdcdcdcdcd (pulled)"),
+        ("vllm-matrix/cpu:1f", "vllm-matrix/cpu:1f@sha256:cdcdcdcdcdcd (pulled)"),
+    ],
+)
+def test_an_image_by_digest_says_it_once(ref: str, shown: str) -> None:
+    image = PreparedImage(ref=ref, digest="sha256:" + "cd" * 32, how="pulled")
+    run = replace(make.run(), prepared=Prepared(images={"images/cpu": image}))
+    assert terminal(run, color=False, width=100).splitlines()[1] == f"  image {shown}"
 
 
 def test_a_green_run_ends_with_its_verdict_and_page() -> None:
@@ -148,7 +163,7 @@ def test_many_red_cells_are_grouped_and_counted() -> None:
     ]
     text = terminal(make.run(plan, records), color=False, width=100)
     assert (
-        "Triage (1 cause over 360 red cells)\n    360  ✗ failed, product: rank 0: off by 0\n"
+        "Triage (1 cause over 360 red cells)\n    360  ✗ failed, product: rank 0..359: off by 0..359\n"
         "         fails in every cell that ran (360 of 360 fail inside, none ran outside; confidence 92%)\n"
     ) in text
     assert "showing 50 of 360; the rest is in the page" in text

@@ -111,13 +111,13 @@ def test_terminal_and_summary_say_the_same_in_less_room() -> None:
     plain = SAID.replace("&gt;", ">")
     text = terminal(grid_run(), color=False, width=140, comparison=against())
     assert (
-        f"     18  ✗ failed, product: rank 5: expert weights are float32, expected int8\n         {plain}\n"
+        f"     18  ✗ failed, product: rank 5..71: expert weights are float32, expected int8\n         {plain}\n"
         in text
     )
     assert "\nagainst before: 18 new, 54 same\n" in text
     short = markdown(grid_run(), comparison=against())
     assert (
-        f"- ✗ **18 cells failed** (product): `rank 5: expert weights are float32, expected int8`  \n  `{plain}`"
+        f"- ✗ **18 cells failed** (product): `rank 5..71: expert weights are float32, expected int8`  \n  `{plain}`"
         in short
     )
     assert "\nagainst before: 18 new, 54 same\n" in short

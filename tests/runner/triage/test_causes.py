@@ -8,6 +8,7 @@ import pytest
 
 from runner.model import Culprit, Outcome, Reason, Status
 from runner.triage import causes, settle, signature
+from runner.triage.wording import joined
 from tests.runner.report import factory as make
 
 
@@ -55,7 +56,7 @@ def test_causes_count_cells_over_word_culprit_and_signature() -> None:
     )
     found = causes(make.run(records=records))
     assert [(len(cause.cells), cause.line) for cause in found] == [
-        (5, "rank 0: token 0 differs"),
+        (5, "rank 0..4: token 0..28 differs"),
         (1, "no space left"),
     ]
     assert found[1].rule is None
@@ -90,3 +91,75 @@ def test_settle_names_cells_that_could_run_and_no_other() -> None:
     open_ids = {e.cell.id for e in plan.entries if e.status is Status.NOT_SELECTED}
     assert set(ids) <= open_ids
     assert settle(make.run()) == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        ([], ""),
+        (["a 1", "a 1"], "a 1"),
+        (["off by 0.31 (bound 0.5)", "off by 12.5 (bound 0.5)"], "off by 0.31..12.5 (bound 0.5)"),
+        (["rank 9: lost", "rank 10: lost", "rank 2: lost"], "rank 2..10: lost"),
+        (["cannot open /a/x", "cannot open /b/y"], "cannot open ..."),
+        (["fault at 0x7f01 here", "fault at 0xdead here"], "fault at ... here"),
+        (["one", "one and two"], "one (and 1 wordings like it)"),
+    ],
+)
+def test_the_line_of_a_cause_is_true_of_all_its_cells(lines: list[str], wanted: str) -> None:
+    assert joined(lines) == wanted
+
+
+def test_a_cell_that_failed_of_something_else_first_is_said_to_be_masked() -> None:
+    """quark_int8 fails at every width but one, where a crash came first: the crash may hide the same failure."""
+    plan = make.plan({**make.AXES, "platform": ("cuda", "cpu")}, make.everything)
+    records = []
+    for entry in plan.planned():
+        quark = entry.cell.get("quantization") == "quark_int8"
+        crashed = quark and entry.cell.get("tp") == "8" and entry.cell.get("platform") == "cpu"
+        if crashed:
+            records.append(
+                make.record(entry.cell, Outcome.CRASHED, culprit=Culprit.PRODUCT, cause="no such operator")
+            )
+        elif quark:
+            records.append(
+                make.record(entry.cell, Outcome.FAILED, culprit=Culprit.PRODUCT, cause="wrong tokens")
+            )
+        else:
+            records.append(make.record(entry.cell))
+    wrong, crash = causes(make.run(plan, records))
+    assert wrong.rule is not None
+    assert wrong.rule.rule == "quantization=quark_int8"
+    assert set(wrong.masked) == set(crash.cells)
+    assert not set(crash.masked) & set(crash.cells)
+
+
+def test_a_guess_masks_nothing() -> None:
+    """One failing cell makes no rule, so nothing can be said to be hidden by another."""
+    first, second, *rest = (entry.cell for entry in make.plan().planned())
+    records = [
+        make.record(first, Outcome.FAILED, culprit=Culprit.PRODUCT, cause="wrong tokens"),
+        make.record(second, Outcome.CRASHED, culprit=Culprit.PRODUCT, cause="no such operator"),
+        *(make.record(cell) for cell in rest),
+    ]
+    assert [cause.masked for cause in causes(make.run(records=records))] == [(), ()]
+
+
+def test_a_cell_that_the_host_failed_is_not_asked_for() -> None:
+    """It would fail so again until the host is mended; one that was stopped, or left no record, is asked for."""
+    plan = make.plan(make.AXES, make.everything)
+    host = [e.cell for e in plan.planned() if e.cell.get("dtype") == "float16"]
+    records = [
+        make.record(entry.cell, Outcome.INFRA, culprit=Culprit.HOST, cause="no space left")
+        if entry.cell in host
+        else make.record(entry.cell, Outcome.FAILED, culprit=Culprit.PRODUCT, cause="wrong tokens")
+        if entry.cell.get("quantization") == "quark_int8" and entry.cell.get("tp") in ("4", "8")
+        else make.record(entry.cell)
+        for entry in plan.planned()
+    ]
+    assert not set(settle(make.run(plan, records))) & {cell.id for cell in host}
+    stopped = [
+        make.record(r.cell, Outcome.CANCELLED, culprit=Culprit.NONE, cause="stopped") if r.cell in host else r
+        for r in records
+    ]
+    assert set(settle(make.run(plan, stopped))) <= {cell.id for cell in host}
+    assert settle(make.run(plan, stopped))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -34,3 +36,15 @@ def log(*bodies: str, prefix: str = "") -> list[str]:
 
 def error_log(process: str, pid: int, *bodies: str, where: str = "multiproc_executor.py:953") -> list[str]:
     return [f"({process} pid={pid}) ERROR 11-30 12:40:38 [{where}] {body}" for body in bodies]
+
+
+def renamed(text: str, draw: random.Random, folder: str, model: str) -> str:
+    """Other process numbers, folders, model names and ranks, the same text otherwise."""
+    pids: dict[str, str] = {}
+    shift = draw.randrange(1, 4)
+    text = re.sub(
+        r"pid[= ](\d+)", lambda m: m[0][:4] + pids.setdefault(m[1], str(draw.randrange(2, 99999))), text
+    )
+    text = re.sub(r"(?<![\w.])/(?:opt|usr|root|cell|tmp|sbin|model)\b", f"/{folder}", text)
+    text = re.sub(r"(_TP|VllmWorker-|\[rank|\brank=)(\d+)", lambda m: m[1] + str(int(m[2]) + shift), text)
+    return re.sub(r"\b(jamba64|jamba|qwen3moe_quark|qwen3moe|experts-only|nobody/nothing)\b", model, text)

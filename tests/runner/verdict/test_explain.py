@@ -51,6 +51,17 @@ def test_j12_j22_j23_j26(name: str, code: int | None, outcome: str, tests: dict[
     assert found["tests"] | tests == found["tests"]
 
 
+def test_j12_partial_counts_are_shown_and_judge_nothing() -> None:
+    """Two tests passed before the file breaks off: said as such, and the outcome stays bad_report."""
+    with pytest.raises(BadReport) as caught:
+        junit.read(DATA / "cut-after-case.xml")
+    said = explain(None, str(caught.value), None, 0, None, partial=caught.value.partial)
+    assert said["outcome"] == "bad_report"
+    assert said["tests_partial"] is True
+    assert said["tests"] == {"total": 2, "passed": 2, "failed": 0, "errors": 0, "skipped": 0}
+    assert "tests_partial" not in explained("crash.xml")
+
+
 def test_j12_says_truncated() -> None:
     for name in ("cut-in-tag.xml", "cut-after-case.xml"):
         assert "truncated" in explained(name, 0)["cause"]

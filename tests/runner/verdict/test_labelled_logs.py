@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.verdict import find_cause
-from tests.runner.verdict.logs import LABELS, LOGS, judged, lines_of
+from tests.runner.verdict.logs import LABELS, LOGS, judged, lines_of, renamed
 
 
 def test_every_log_has_a_label_and_every_label_a_log() -> None:
@@ -39,18 +38,6 @@ def test_a_worker_named_without_its_rank_is_known_by_its_process(name: str) -> N
 # ---- renaming changes no verdict -----------------------------------------------------------------------------
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{2,12}", fullmatch=True)
-
-
-def renamed(text: str, draw: random.Random, folder: str, model: str) -> str:
-    """Other process numbers, folders, model names and ranks, the same text otherwise."""
-    pids: dict[str, str] = {}
-    shift = draw.randrange(1, 4)
-    text = re.sub(
-        r"pid[= ](\d+)", lambda m: m[0][:4] + pids.setdefault(m[1], str(draw.randrange(2, 99999))), text
-    )
-    text = re.sub(r"(?<![\w.])/(?:opt|usr|root|cell|tmp|sbin)/", f"/{folder}/", text)
-    text = re.sub(r"(_TP|VllmWorker-|\[rank|\brank=)(\d+)", lambda m: m[1] + str(int(m[2]) + shift), text)
-    return re.sub(r"\b(jamba64|jamba|qwen3moe_quark|qwen3moe|experts-only)\b", model, text)
 
 
 @pytest.mark.parametrize("name", LABELS)

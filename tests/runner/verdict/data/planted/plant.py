@@ -61,14 +61,72 @@ def no_tokenizer() -> Path:
     return COPY
 
 
-def held_port() -> None:
-    """Every port that the engine takes for its ranks is held already."""
-    import vllm.v1.executor.multiproc_executor as executor  # type: ignore[import-not-found,unused-ignore]
+def bad_tokenizer() -> Path:
+    (copy() / "tokenizer.json").write_text('{"version": "1.0", "model": {"type": ')
+    return COPY
 
+
+def changed_weights(change: Callable[[Path], None]) -> Path:
+    change(copy() / "model.safetensors")
+    return COPY
+
+
+def cut(weights: Path) -> None:
+    os.truncate(weights, weights.stat().st_size // 2)
+
+
+def without_one_shard(weights: Path) -> None:
+    from safetensors.torch import load_file  # type: ignore[import-not-found,unused-ignore]
+
+    first, second = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
+    names = sorted(load_file(weights))
+    placed = {name: first if index % 2 else second for index, name in enumerate(names)}
+    (weights.parent / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": placed})
+    )
+    weights.rename(weights.with_name(first))
+
+
+def held_port() -> None:
+    """The engine's own server is asked to listen where somebody else does."""
     held = socket.socket()
-    held.bind(("127.0.0.1", 0))
+    held.bind(("0.0.0.0", 8000))
     held.listen()
-    executor.get_open_port = lambda: held.getsockname()[1]
+    held.set_inheritable(True)
+    args = ["--model", str(SOURCE), "--port", "8000", "--max-model-len", "256", "--enforce-eager"]
+    os.execv(sys.executable, [sys.executable, "-c", KEEP.format(held=held.fileno()), *args])
+
+
+KEEP = """
+import os, runpy, sys
+os.set_inheritable({held}, False)
+sys.argv[0] = "vllm"
+runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__")
+"""
+
+
+def raises(worker: Any) -> None:
+    """Runs in every rank: the second one fails at its next forward pass."""
+
+    def execute(*_: Any, **__: Any) -> None:
+        message = "planted in the forward pass"
+        raise RuntimeError(message)
+
+    if worker.rank == 1:
+        worker.model_runner.model.forward = execute
+        worker.model_runner.execute_model = execute
+
+
+def eats(worker: Any) -> None:
+    """Runs in every rank: the second one takes more memory than the container has."""
+    if worker.rank == 1:
+        held = []
+        while True:
+            held.append(bytearray(os.urandom(1 << 20)) * 64)
+
+
+def writes() -> None:
+    (Path("/out") / "tokens.jsonl").write_text("x" * 100_000)
 
 
 MODELS: dict[str, Callable[[], Path | str]] = {
@@ -77,6 +135,15 @@ MODELS: dict[str, Callable[[], Path | str]] = {
     "wrong-shapes": lambda: config(moe_intermediate_size=96),
     "no-tokenizer": no_tokenizer,
     "not-a-model": lambda: "nobody/nothing",
+    "missing-weights": lambda: changed_weights(Path.unlink),
+    "missing-shard": lambda: changed_weights(without_one_shard),
+    "cut-safetensors": lambda: changed_weights(cut),
+    "weights-not-readable": lambda: changed_weights(lambda weights: weights.chmod(0)),
+    "bad-tokenizer": bad_tokenizer,
+    "remote-code": lambda: config(
+        model_type="planted",
+        auto_map={"AutoConfig": "planted.Config", "AutoModelForCausalLM": "planted.Model"},
+    ),
 }
 TWO = {"tensor_parallel_size": 2}
 ARGS: dict[str, dict[str, Any]] = {
@@ -88,17 +155,25 @@ ARGS: dict[str, dict[str, Any]] = {
     "rank-hangs": TWO,
     "rank-hangs-and-engine-waits": TWO,
     "rank0-sigkill": TWO,
-    "port-clash": TWO,
     "shm-full": TWO,
+    "rank1-sigkill": TWO,
+    "rank1-raises": TWO,
+    "rank1-out-of-memory": TWO,
+    "wrong-dtype": {"dtype": "float11"},
+    "unknown-quantization": {"quantization": "no_such_method"},
+    "context-too-long": {"max_model_len": 10_000_000},
+    "batch-too-small": {"max_num_batched_tokens": 8, "max_num_seqs": 16},
 }
 BEFORE: dict[str, Callable[[], None]] = {
     "port-clash": held_port,
     "address-space": lambda: resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30)),
 }
+IN_RANKS: dict[str, Callable[[Any], None]] = {"rank1-raises": raises, "rank1-out-of-memory": eats}
 DURING: dict[str, Callable[[], None]] = {
     "rank-hangs": lambda: later("Worker", signal.SIGSTOP, 1),
     "rank-hangs-and-engine-waits": lambda: later("Worker", signal.SIGSTOP, 1),
     "rank0-sigkill": lambda: later("Worker", signal.SIGKILL, 0),
+    "rank1-sigkill": lambda: later("Worker", signal.SIGKILL, 1),
     "core-sigkill": lambda: later("EngineCore", signal.SIGKILL),
     "core-sigsegv": lambda: later("EngineCore", signal.SIGSEGV),
 }
@@ -109,12 +184,16 @@ def main() -> None:
     BEFORE.get(FAULT, lambda: None)()
     from vllm import LLM, SamplingParams  # type: ignore[import-not-found,unused-ignore]
 
-    args = {"dtype": "bfloat16", "enforce_eager": True, **ARGS.get(FAULT, {})}
-    engine = LLM(model=str(model), max_model_len=256, seed=0, **args)
+    args = {"dtype": "bfloat16", "enforce_eager": True, "max_model_len": 256, **ARGS.get(FAULT, {})}
+    engine = LLM(model=str(model), seed=0, **args)
     DURING.get(FAULT, lambda: None)()
+    if FAULT in IN_RANKS:
+        engine.collective_rpc(IN_RANKS[FAULT])
     sampling = SamplingParams(max_tokens=200, temperature=0.0, ignore_eos=True)
     for _ in range(200):
         engine.generate([{"prompt_token_ids": [1, 2, 3]}] * 8, sampling, use_tqdm=False)
+        if FAULT == "out-full":
+            writes()
 
 
 if __name__ == "__main__":
