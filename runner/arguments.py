@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -53,12 +54,33 @@ def _run(verbs: Verbs) -> None:
         "--until-fail", action="store_true", help="with --repeat: stop a cell at its first failure"
     )
     run.add_argument(
-        "--resume", type=Path, metavar="RUN_DIR", help="finish an unfinished run; FILE is not given"
+        "--no-caches", action="store_true", help="no compile caches from earlier cells: each starts cold"
+    )
+    run.add_argument(
+        "--resume",
+        type=Path,
+        metavar="RUN_DIR",
+        help="finish an unfinished run as it was begun; FILE is not given",
     )
     _baseline(run)
     run.add_argument(
         "--waivers", type=Path, metavar="FILE", help="signed-off expectations that some cells do not pass"
     )
+    run.set_defaults(stored=lambda args: _given(run, args, STORED))
+
+
+STORED = {
+    "select": "-k", "cell": "--cell", "failed_in": "--failed-in", "settle": "--settle", "cover": "--cover",
+    "rotate": "--rotate", "pin": "--pin", "shard": "--shard", "durations": "--durations", "image": "--image",
+    "expect_engine": "--expect-engine", "no_rules": "--no-rules", "max_cells": "--max-cells",
+    "runtime": "--runtime", "jobs": "--jobs", "out": "--out", "repeat": "--repeat", "until_fail": "--until-fail",
+    "no_caches": "--no-caches",
+}  # fmt: skip
+"""Options that a resumed run has from its folder, by their name in the parsed arguments."""
+
+
+def _given(parser: argparse.ArgumentParser, args: argparse.Namespace, names: Mapping[str, str]) -> list[str]:
+    return [option for name, option in names.items() if getattr(args, name) != parser.get_default(name)]
 
 
 def _plan(verbs: Verbs) -> None:
@@ -147,6 +169,7 @@ def _doctor(verbs: Verbs) -> None:
 def _clean(verbs: Verbs) -> None:
     clean = verbs.add_parser("clean", help="remove containers and images of this tool whose owner is gone")
     clean.add_argument("--images", action="store_true", help="also images that this tool built")
+    clean.add_argument("--caches", action="store_true", help="also compile caches kept between cells")
 
 
 def matrix_file(parser: argparse.ArgumentParser) -> None:

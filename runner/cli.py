@@ -61,6 +61,9 @@ def _wish(args: argparse.Namespace) -> Wish:
     if (args.file is None) == (resumed is None):
         message = "give either FILE or --resume RUN_DIR" if hasattr(args, "resume") else "FILE is missing"
         raise UsageError(message)
+    if resumed is not None and (given := args.stored(args)):
+        message = f"--resume {resumed}: the run goes on as it was begun; leave out {', '.join(given)}"
+        raise UsageError(message)
     return pipeline.Wish(
         matrix=args.file or Path(),
         failed_in=args.failed_in,
@@ -68,6 +71,7 @@ def _wish(args: argparse.Namespace) -> Wish:
         baseline=getattr(args, "baseline", None),
         repeat=getattr(args, "repeat", 1),
         until_fail=getattr(args, "until_fail", False),
+        caches=not getattr(args, "no_caches", False),
         select=args.select,
         cells=tuple(args.cell),
         cover=args.cover,
@@ -230,11 +234,15 @@ def _images(args: argparse.Namespace) -> int:
     from runner.errors import ExitCode
 
     codes = []
-    for line in pipeline.images(_wish(args), args.action):
+    for line in pipeline.images(_wish(args), args.action, note=_say):
         print(line.text, file=sys.stderr if line.code else sys.stdout, flush=True)
         codes.append(line.code)
     order = (ExitCode.RED, ExitCode.HOST_NETWORK, ExitCode.HOST, ExitCode.NOTHING_RAN)
     return next((code for code in order if code in codes), ExitCode.OK)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def _explain(args: argparse.Namespace) -> int:
@@ -249,7 +257,8 @@ def _explain(args: argparse.Namespace) -> int:
         print(json.dumps(said, ensure_ascii=False))
     else:
         print(f"{said['outcome']}, culprit {said['culprit']}: {said['cause'] or 'nothing to add'}")
-        print("tests: " + ", ".join(f"{count} {name}" for name, count in said["tests"].items()))
+        read = "tests until the report breaks off: " if said.get("tests_partial") else "tests: "
+        print(read + ", ".join(f"{count} {name}" for name, count in said["tests"].items()))
     return 0
 
 
@@ -264,7 +273,8 @@ def _doctor(_: argparse.Namespace) -> int:
 def _clean(args: argparse.Namespace) -> int:
     from runner import pipeline
 
-    for line in pipeline.clean(images=args.images) or ("nothing to remove",):
+    compiled = _cache() if args.caches else None
+    for line in pipeline.clean(images=args.images, compiled=compiled) or ("nothing to remove",):
         print(line)
     return 0
 

@@ -16,8 +16,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from runner.model import Culprit, Fault
+
+if TYPE_CHECKING:
+    from runner.facts import Tally
 
 
 class ExitCode(IntEnum):
@@ -90,11 +94,15 @@ class PrepareError(RunnerError):
 
 
 class BadReport(RunnerError):
-    """A JUnit file that is no whole report; ``truncated`` where its end is missing. Partial counts where known."""
+    """A JUnit file that is no whole report; ``truncated`` where its end is missing.
 
-    def __init__(self, message: str, *, truncated: bool = False) -> None:
+    ``partial`` counts what was read until there, where something was: to be shown, never to be judged by.
+    """
+
+    def __init__(self, message: str, *, truncated: bool = False, partial: Tally | None = None) -> None:
         super().__init__(message)
         self.truncated = truncated
+        self.partial = partial
 
 
 class BadRunFolder(RunnerError):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from runner.control import Control
+from runner.machine import Given, Sight
 from runner.model import Expectation, Fault, Limits, Proof, Stop
 
 # ---- between cells/ and a runtime -----------------------------------------------------------------------------
@@ -46,7 +48,8 @@ class CellSpec:
     """One thing to run in a fresh container or process group. ``argv`` speaks of paths inside the cell.
 
     ``out_dir`` and ``log_path`` are host paths; ``out_dir`` must exist and be writable by the cell's user.
-    ``stop_signal`` asks the program to end by itself: the one at which it still writes its report.
+    ``stop_signal`` asks the program to end by itself: the one at which it still writes its report. ``cache_dir``, a host
+    path as well, is the cell's own too: writable, and seen at :data:`runner.vendors.CACHE_DIR`.
     """
 
     name: str
@@ -61,6 +64,7 @@ class CellSpec:
     hand_over: HandOver = HandOver()
     stop_signal: str = "SIGTERM"
     log_filter: LogFilter | None = None
+    cache_dir: Path | None = None
 
 
 class LogFilter(Protocol):
@@ -134,8 +138,19 @@ class Runtime(Protocol):
         """The path under which a cell sees a host path that is mounted at ``target``."""
         ...
 
-    def image(self, ref: str, log_path: Path) -> PreparedImage:
-        """Build, pull or find an image. Raises :class:`runner.errors.PrepareError`."""
+    def image(self, ref: str, log_path: Path, watch: Watch | None = None) -> PreparedImage:
+        """Build, pull or find an image, and end that when the watch says so.
+
+        Raises :class:`runner.errors.PrepareError`, also where it was ended.
+        """
+        ...
+
+    def keep(self, image: PreparedImage, labels: Mapping[str, str]) -> Callable[[], str]:
+        """Keep an image from being removed by others until the result is called.
+
+        That call says in one line what it could not undo, "" where nothing is left. Raises
+        :class:`runner.errors.PrepareError`, a pull fault where the image is gone already.
+        """
         ...
 
     def run(self, spec: CellSpec, watch: Watch) -> CellExit:
@@ -234,6 +249,7 @@ class Evidence:
 
     started: bool = False
     ended: bool = False
+    sight: Sight | None = None
     engine: str = ""
     engine_version: str = ""
     platform: str = ""
@@ -247,6 +263,7 @@ class Evidence:
     tokens_equal: bool | None = None
     max_abs_logprob_diff: float | None = None
     logprob_bound: float | None = None
+    control: Control | None = None
     children_left: int | None = None
     first_event_at: float | None = None
     last_event_at: float | None = None
@@ -280,6 +297,4 @@ class CellFacts:
     evidence: Evidence | None = None
     finding: Finding | None = None
     expect_engine: str | None = None
-
-
-# ---- records and runs ----------------------------------------------------------------------------------------
+    given: Given | None = None

@@ -124,8 +124,9 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of one cell. Times in seconds, sizes in bytes. ``phase_s`` bounds single phases by their name."""
+    """Bounds of one cell, in seconds and bytes. ``phase_s``: of single phases; ``prepare_s``: of each image, probe, model."""
 
+    prepare_s: float = 3600.0
     start_s: float = 600.0
     idle_s: float = 300.0
     total_s: float = 3600.0
@@ -232,7 +233,7 @@ class MatrixCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """A checked matrix file, expanded. ``hash`` covers canonical cells and settings and no host fact."""
+    """A checked matrix file, expanded. ``hash`` covers cells and settings, no host fact; ``places`` is where they stand."""
 
     path: str
     hash: str
@@ -240,6 +241,7 @@ class Matrix:
     cells: tuple[MatrixCell, ...]
     infra_retries: int = 1
     remarks: tuple[str, ...] = ()
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from runner.errors import UsageError
 from runner.expr import Expr, parse
 from runner.machine import Inventory
 from runner.model import CellSettings, Matrix, MatrixCell, Plan, PlanEntry, Reason, Requirement, Status
-from runner.vendors import VENDORS
+from runner.vendors import VENDORS, never_ran
 
 Facts = Callable[[str], Mapping[str, object]]
 """Host facts of a platform, by which requirements are decided."""
@@ -47,7 +47,10 @@ def make(
         selection=" ".join(
             filter(None, [f"-k {select!r}" if select else "", *(f"--cell {c}" for c in cells)])
         ),
-        remarks=matrix.remarks,
+        remarks=(
+            *matrix.remarks,
+            *never_ran(item.cell.get("platform") for item in matrix.cells if not item.excluded),
+        ),
     )
 
 
@@ -155,6 +158,7 @@ def as_json(plan: Plan) -> dict[str, object]:
                 "refused": entry.refused is not None,
                 "reason": "; ".join(reason.text for reason in entry.reasons),
                 "sources": [reason.source for reason in entry.reasons if reason.source],
+                "note": VENDORS[entry.cell.get("platform")].never_ran,
             }
             for entry in plan.entries
         ],

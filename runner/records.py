@@ -4,11 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from runner.facts import CellExit, Evidence, PreparedImage, Tally, TestCase
-from runner.machine import Inventory
-from runner.model import Cell, Plan, Verdict
+from runner.machine import Given, Inventory
+from runner.model import Cell, Culprit, Plan, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheUse:
+    """What an attempt had from compile caches of earlier cells, and what it gave back.
+
+    ``key`` names the kept layer (image, engine, kind of device) and ``layer`` the content that the attempt started with,
+    "" where that was nothing. ``files_out`` and ``bytes_out`` are what it added or changed; only where ``kept`` is True
+    others will see them, and otherwise ``note`` says why not. ``seconds`` is what copying and merging took.
+    """
+
+    key: str
+    layer: str = ""
+    files_in: int = 0
+    bytes_in: int = 0
+    files_out: int = 0
+    bytes_out: int = 0
+    kept: bool = False
+    note: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +37,8 @@ class Attempt:
     """One execution of a cell. ``files`` are paths relative to the cell's folder, with their sha256.
 
     ``phases`` are seconds by name in the order of a cell's life: prepare (devices and files), start (to the first sign
-    of life), then what the evidence reports.
+    of life), then what the evidence reports. ``given`` is None where nothing was leased,
+    ``cache`` where compile caches were off.
     """
 
     number: int
@@ -27,9 +49,11 @@ class Attempt:
     evidence: Evidence | None = None
     failing: tuple[TestCase, ...] = ()
     device_ids: tuple[str, ...] = ()
+    given: Given | None = None
     phases: Mapping[str, float] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     cause_line: int = 0
+    cache: CacheUse | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +98,35 @@ class Prepared:
     suites: Mapping[str, str] = field(default_factory=dict)
 
 
+class NoticeKind(StrEnum):
+    """What a notice is about."""
+
+    SUPPORT = "support"
+    AGREEMENT = "agreement"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something that a run says beyond its cells. A red one counts as a red cell does, in exit code and gate.
+
+    ``cells`` are the cells it is about; none where it is about the run.
+    """
+
+    kind: NoticeKind
+    text: str
+    red: bool = False
+    culprit: Culprit = Culprit.NONE
+    cells: tuple[Cell, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One execution of a plan. ``records`` in plan order; a planned cell without a record is missing.
 
     ``root`` is the folder that relative paths of the matrix file start from; a resumed run needs it again.
-    ``images`` has, by platform, the image that was asked for in place of the file's.
+    ``images`` has, by platform, the image that was asked for in place of the file's. ``jobs``, ``repeat`` and
+    ``until_fail`` are as the run was begun with, and so is ``caches``, whether compile caches were kept between cells:
+    a resumed run is the same run. ``baseline`` is the folder it is compared with.
     """
 
     run_id: str
@@ -89,6 +136,7 @@ class Run:
     inventory: Inventory
     prepared: Prepared = Prepared()
     records: tuple[CellRecord, ...] = ()
+    notices: tuple[Notice, ...] = ()
     started_at: str = ""
     ended_at: str = ""
     finished: bool = False
@@ -97,6 +145,11 @@ class Run:
     root: str = ""
     expect_engine: str | None = None
     images: Mapping[str, str] = field(default_factory=dict)
+    jobs: int = 1
+    repeat: int = 1
+    until_fail: bool = False
+    caches: bool = False
+    baseline: str = ""
     hashes: Mapping[str, str] = field(default_factory=dict)
 
     def record(self, cell: Cell) -> CellRecord | None:

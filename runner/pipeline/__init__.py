@@ -7,6 +7,7 @@ from runner.pipeline.gate import GateResult, gate, read_waivers, waive, write_pa
 from runner.pipeline.history import History, history
 from runner.pipeline.host import clean, doctor
 from runner.pipeline.images import ImageLine, images
+from runner.pipeline.noticing import probe_news
 from runner.pipeline.planning import Outlook, explain_cell, make_plan, outlook, plan_diff
 from runner.pipeline.reading import Past, exit_code, explain, load_report, lost_files
 from runner.pipeline.run import Done, resume, run
@@ -37,6 +38,7 @@ __all__ = [
     "plan_diff",
     "plan_json",
     "plan_sentence",
+    "probe_news",
     "read_waivers",
     "resume",
     "run",

@@ -11,6 +11,7 @@ from typing import Any
 from runner import codec, release, runs, verdict
 from runner.errors import BadRunFolder, ExitCode, UsageError
 from runner.model import Status
+from runner.pipeline.noticing import notices
 from runner.records import Run
 
 
@@ -69,6 +70,7 @@ def gate(path: Path, policy: Path, waivers: Path | None, today: date) -> GateRes
             raise
         return GateResult(decision=_damaged(path, rules, today, error), policy=rules, run=None)
     problems = release.check_folder(path, run)
+    run = replace(run, notices=notices(run))  # what stands in the folder is not taken for it
     decision = release.decide(run, rules, expected, today, folder_problems=problems)
     return GateResult(decision=decision, policy=rules, run=run)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from runner import hosts, runtimes
+from runner import caches, hosts, runtimes
 
 PROJECT = Path(__file__).parents[2]
 """Where the shipped suite, images and scripts lie."""
@@ -13,19 +13,32 @@ PROJECT = Path(__file__).parents[2]
 
 def sweep(leases: hosts.Leases, note: Callable[[str], None], *, images: bool = False) -> None:
     """Remove what dead runners left on this host, then free the leases of those of whom nothing runs any more."""
+    dead = (
+        leases.orphans()
+    )  # before the look for leftovers, which does not see what an owner that dies now leaves
     left = runtimes.sweep(images=images)
     for line in left.removed:
         note(f"removed what a dead runner left: {line}")
     for line in left.problems:
         note(f"could not remove what a dead runner left: {line}")
-    for orphan in leases.reclaim(lambda owner: left.may_run(owner.run if owner else "")):
+    for orphan in leases.reclaim(dead, lambda owner: left.may_run(owner.run if owner else "")):
         note(f"freed: {orphan}")
 
 
-def clean(*, images: bool) -> tuple[str, ...]:
-    """Remove what dead runners left behind and free their leases; says what was done."""
+def caches_folder(cache: Path) -> Path:
+    """Where compile caches are kept between cells."""
+    return cache / "compiled"
+
+
+def clean(*, images: bool, compiled: Path | None = None) -> tuple[str, ...]:
+    """Remove what dead runners left behind and free their leases; says what was done.
+
+    ``compiled`` is a cache folder whose compile caches go as well.
+    """
     done: list[str] = []
     sweep(hosts.Leases(hosts.lease_folder()), done.append, images=images)
+    if compiled is not None and (freed := caches.clear(caches_folder(compiled))):
+        done.append(f"removed compile caches: {freed / 1e6:.1f} MB")
     return tuple(done)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from runner import junit, report, runs, triage, verdict
 from runner.errors import BadReport, ExitCode, RunnerError, UsageError
 from runner.facts import JUnitReport
 from runner.pipeline.history import against, since
+from runner.pipeline.noticing import notices
 from runner.records import Run
 
 
@@ -61,6 +62,8 @@ def _last_reports(path: Path, run: Run) -> dict[str, JUnitReport]:
 def load_report(path: Path, baseline: Path | None = None) -> tuple[Run, Past]:
     """Read a run folder, render it anew, and give the run."""
     run = runs.load(path)
+    if baseline is not None:
+        run = replace(run, notices=notices(run, runs.load(baseline)))
     return run, write_reports(path, run, baseline)
 
 
@@ -89,15 +92,16 @@ def explain(
         UsageError: a log or evidence file that is not there. A missing report is a fact, not a mistake.
 
     """
-    found, problem = None, ""
+    found, problem, missing, partial = None, "", "", None
     if report_file is not None:
         try:
             found = junit.read(report_file)
         except FileNotFoundError:
-            problem = ""
+            missing = f"there is no file {report_file}"
         except BadReport as error:
-            problem = str(error)
-    return verdict.explain(found, problem, _lines(log), exit_code, _lines(evidence))
+            problem, partial = str(error), error.partial
+    said = verdict.explain(found, problem, _lines(log), exit_code, _lines(evidence), partial=partial)
+    return {**said, "cause": "; ".join(filter(None, (said["cause"], missing)))}
 
 
 def _lines(path: Path | None) -> Iterator[str] | None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from runner import cells, hosts, prepare, report, runs, runtimes, schedule, verdict
+from runner import caches, cells, hosts, prepare, report, runs, runtimes, schedule, verdict
 from runner.errors import ExitCode, UsageError
 from runner.facts import Runtime
-from runner.interrupt import CancelToken
+from runner.interrupt import CancelToken, GivenUp, unless_stopped
 from runner.machine import Inventory
-from runner.model import Culprit, Outcome, Plan, PlanEntry, Verdict
-from runner.pipeline import durations
-from runner.pipeline.host import PROJECT, sweep
+from runner.model import Culprit, Outcome, Plan, PlanEntry, Stop, Verdict
+from runner.pipeline import durations, noticing
+from runner.pipeline.host import PROJECT, caches_folder, sweep
 from runner.pipeline.planning import known_durations, make_plan
 from runner.pipeline.reading import Past, write_reports
 from runner.pipeline.wish import Wish
@@ -51,7 +52,8 @@ def run(wish: Wish, show: Show, cancel: CancelToken, *, runtime: Runtime | None 
     except OSError as error:
         msg = f"--out {wish.out}: no run folder can be made there: {error.strerror}"
         raise UsageError(msg) from error
-    return _finish(wish, begun, folder, runtime, show, cancel)
+    with folder.held():
+        return _finish(wish, begun, folder, runtime, show, cancel)
 
 
 def resume(
@@ -59,23 +61,38 @@ def resume(
 ) -> Done:
     """Finish an unfinished run in its own folder: cells with a record keep it, all others run.
 
-    The plan is the one that was stored; the matrix file is not read again.
+    The plan and what it was begun with are as stored; the matrix file is not read again, and of ``wish`` only the
+    cache, the environment (where secrets come from) and another baseline count.
 
     Raises:
-        UsageError: the run is finished, or ran with a runtime that this host does not have.
+        UsageError: the run is finished, a runner is at work in it, or it ran with a runtime that this host does not have.
 
     """
     _check_baseline(wish)
-    begun = runs.load(path)
-    if begun.finished:
-        msg = f"{path}: the run is finished; --failed-in {path} runs again what was not green"
-        raise UsageError(msg)
-    wish = replace(
-        wish, matrix=Path(begun.root) / Path(begun.plan.matrix).name, expect_engine=begun.expect_engine
+    folder = runs.Folder(path)
+    with folder.held():
+        begun = runs.load(path)
+        if begun.finished:
+            msg = f"{path}: the run is finished; --failed-in {path} runs again what was not green"
+            raise UsageError(msg)
+        kind: Literal["docker", "process"] = "docker" if begun.runtime == "docker" else "process"
+        runtime = runtime or runtimes.find(kind, root=PROJECT, cache=wish.cache)
+        return _finish(
+            _as_begun(wish, begun), begun, folder, runtimes.Stoppable(runtime, cancel), show, cancel
+        )
+
+
+def _as_begun(wish: Wish, begun: Run) -> Wish:
+    return replace(
+        wish,
+        matrix=Path(begun.root) / Path(begun.plan.matrix).name,
+        expect_engine=begun.expect_engine,
+        jobs=begun.jobs,
+        repeat=begun.repeat,
+        until_fail=begun.until_fail,
+        caches=begun.caches,
+        baseline=wish.baseline or (Path(begun.baseline) if begun.baseline else None),
     )
-    kind: Literal["docker", "process"] = "docker" if begun.runtime == "docker" else "process"
-    runtime = runtimes.Stoppable(runtime or runtimes.find(kind, root=PROJECT, cache=wish.cache), cancel)
-    return _finish(wish, begun, runs.Folder(path), runtime, show, cancel)
 
 
 def _finish(
@@ -85,12 +102,16 @@ def _finish(
         record.cell.id: record for record in begun.records if record.verdict.outcome is not Outcome.CANCELLED
     }
     left = replace(begun.plan, entries=tuple(e for e in begun.plan.entries if e.cell.id not in known))
+    baseline = runs.load(wish.baseline) if wish.baseline else None  # now: it may be gone when the run ends
     leases = hosts.Leases(hosts.lease_folder(), run=begun.run_id)
-    with show(replace(begun, plan=left)) as progress:
-        sweep(leases, progress.note)
-        assigner = _assigner(wish, begun, cancel, leases, lambda: sweep(leases, progress.note))
-        prepared = _prepare(wish, left, begun, runtime, folder, assigner, progress.note)
+    with show(replace(begun, plan=left)) as progress, ExitStack() as held:
+        _swept(leases, progress.note, cancel)
+        assigner = _assigner(wish, begun, cancel, leases, lambda: _swept(leases, progress.note, cancel))
+        prepared = _prepare(wish, left, begun, runtime, folder, assigner, progress.note, held)
+        prepared = _also(begun.prepared, prepared)
         folder.write_prepared(prepared)
+        for line in noticing.early(replace(begun, plan=left, prepared=prepared)):
+            progress.note(line)
         work = cells.CellWork(
             runtime=runtime,
             prepared=prepared,
@@ -104,17 +125,32 @@ def _finish(
             until_fail=wish.until_fail,
             expect_engine=wish.expect_engine,
             environ=wish.environ,
+            caching=caches.Caches(folder=caches_folder(wish.cache), inventory=begun.inventory)
+            if wish.caches
+            else None,
             note=progress.note,
         )
         ordered = durations.start_order(left.planned(), known_durations(wish), assigner)
         known |= _run_cells(ordered, folder, work, assigner, progress)
     records = tuple(known[entry.cell.id] for entry in begun.plan.planned())
     ended = replace(begun, prepared=prepared, records=records, ended_at=_now())
+    ended = replace(ended, notices=noticing.notices(ended, baseline))
     whole = folder.write_run(replace(ended, finished=True, interrupted=cancel.name()))
     past = write_reports(folder.path, whole, wish.baseline)
     durations.update(wish.cache, whole)
     code = verdict.exit_code(whole, interrupted=cancel.signal)
     return Done(run=whole, folder=folder.path, exit_code=code, past=past)
+
+
+def _swept(leases: hosts.Leases, note: Callable[[str], None], cancel: CancelToken) -> None:
+    """Remove what dead runners left; not waited for once the run is stopped, since a hung engine takes its time."""
+    with suppress(GivenUp):
+        unless_stopped(
+            lambda: sweep(leases, note),
+            lambda _: Stop.CANCELLED if cancel.cancelled() else None,
+            lambda: None,
+            0.0,
+        )
 
 
 def _check_baseline(wish: Wish) -> None:
@@ -139,6 +175,11 @@ def _begin(wish: Wish, planned: Plan, inventory: Inventory, runtime: Runtime) ->
         root=str(_root(wish)),
         expect_engine=wish.expect_engine,
         images=dict(text.split("=", 1) for text in wish.images),
+        jobs=wish.jobs,
+        repeat=wish.repeat,
+        until_fail=wish.until_fail,
+        caches=wish.caches,
+        baseline=str(wish.baseline.resolve()) if wish.baseline else "",
     )
 
 
@@ -164,6 +205,7 @@ def _prepare(
     folder: runs.Folder,
     assigner: hosts.Assigner,
     note: Callable[[str], None],
+    held: ExitStack,
 ) -> Prepared:
     means = prepare.Means(
         runtime=runtime,
@@ -173,9 +215,23 @@ def _prepare(
         labels={runtimes.RUN: begun.run_id},
         note=note,
         lease=assigner.probe,
+        held=held,
         meaning=_culprit,
+        cancelled=assigner.cancelled,
     )
     return prepare.prepare(left, means)
+
+
+def _also(before: Prepared, now: Prepared) -> Prepared:
+    """With what was made ready for cells that a resumed run had finished: their records rest on it."""
+    made = {*now.images, *now.models, *now.probes, *now.suites}
+    return Prepared(
+        images={**before.images, **now.images},
+        models={**before.models, **now.models},
+        probes={**before.probes, **now.probes},
+        failures={name: why for name, why in before.failures.items() if name not in made} | {**now.failures},
+        suites={**before.suites, **now.suites},
+    )
 
 
 def _culprit(text: str) -> Culprit | None:

@@ -15,7 +15,8 @@ class Wish:
     ``failed_in`` is a run folder whose cells that were not green run again, ``settle`` one whose failures are told
     apart by the cells that then run, ``baseline`` one to compare with.
     ``cover`` (0: no sampling), ``rotate`` and ``pins`` choose a sample, ``shard`` (``I/N``) a part of it; ``durations``
-    is a file of known durations that several machines share. ``images`` are ``PLATFORM=REF`` texts.
+    is a file of known durations that several machines share. ``images`` are ``PLATFORM=REF`` texts. ``caches`` keeps
+    compile caches between cells.
     """
 
     matrix: Path
@@ -34,6 +35,7 @@ class Wish:
     jobs: int = 1
     repeat: int = 1
     until_fail: bool = False
+    caches: bool = True
     out: Path = Path("reports")
     cache: Path = Path(".cache")
     apply_rules: bool = True

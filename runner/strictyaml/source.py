@@ -31,6 +31,11 @@ def read_text(path: Path, mistakes: Mistakes) -> str:
 
 
 def _read_bytes(path: Path, mistakes: Mistakes) -> bytes:
+    if (
+        path.exists() and not path.is_file() and not path.is_dir()
+    ):  # opening a pipe waits for one who writes into it
+        text = "this is no regular file but a pipe, a socket or a device"
+        raise mistakes.refuse(TOP, text, f"give the path of a {mistakes.noun} file")
     try:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)

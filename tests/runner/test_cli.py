@@ -9,11 +9,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from runner.arguments import STORED, make_parser
 from runner.cli import main
 
 PROJECT = Path(__file__).parents[2]
@@ -74,6 +74,10 @@ MISTAKES = {
         "--durations text: not a file of durations",
     ),
     "image, no platform": (["plan", "matrix.yaml", "--image", "x"], "--image 'x': write PLATFORM=REF"),
+    "image, no digest": (
+        ["plan", "matrix.yaml", "--image", "cpu=r.example/x@sha256:ab"],
+        "--image 'cpu=r.example/x@sha256:ab': a digest is sha256: and 64 hexadecimal digits",
+    ),
     "image, unknown": (["plan", "matrix.yaml", "--image", "cuda=x"], "has no platform 'cuda', known: cpu"),
     "image twice": (
         ["plan", "matrix.yaml", "--image", "cpu=x", "--image", "cpu=y"],
@@ -94,6 +98,10 @@ MISTAKES = {
     "report, damaged": (["report", "junk"], "junk"),
     "resume": (["--resume", "nowhere"], "nowhere"),
     "resume and file": (["matrix.yaml", "--resume", "nowhere"], "give either FILE or --resume RUN_DIR"),
+    "resume, choice": (
+        ["--resume", "junk", "--repeat", "2", "-k", "case=a", "--no-rules"],
+        "--resume junk: the run goes on as it was begun; leave out -k, --no-rules, --repeat",
+    ),
     "unwritable out": (["matrix.yaml", "--runtime", "process", "--out", "text"], "text"),
     "waivers": (["matrix.yaml", "--waivers", "nowhere.yaml"], "nowhere.yaml"),
     "gate, policy": (["gate", "junk", "--policy", "nowhere.yaml"], "nowhere.yaml"),
@@ -259,6 +267,9 @@ def test_the_candidate_replaces_the_image_and_leaves_the_hash(
     assert main(["plan", file, "--image", "cpu=registry.example/vllm:nightly"]) == 0
     after = capsys.readouterr().out
     assert "note: cpu cells run in registry.example/vllm:nightly, not in the file's image (--image)" in after
+    assert main(["plan", file, "--expect-engine", "0.32.0"]) == 0
+    said = "note: a cell whose engine does not say 0.32.0 will be unproven (--expect-engine)"
+    assert said in capsys.readouterr().out
     assert after.count("registry.example/vllm:nightly") == 5
     hashes = [
         [line for line in text.splitlines() if line.startswith("matrix hash")] for text in (before, after)
@@ -283,8 +294,9 @@ def test_images_list_says_what_each_image_is(file: str, capsys: pytest.CaptureFi
     Path("images/cpu/Dockerfile").write_text("FROM scratch\n")
     assert main(["images", "list", file]) == 0
     assert capsys.readouterr().out == "cpu: images/cpu (built from its Dockerfile; 4 cells)\n"
-    assert main(["images", "list", file, "--image", "cpu=r.example/x@sha256:ab"]) == 0
-    assert capsys.readouterr().out == "cpu: r.example/x@sha256:ab (by digest; 4 cells)\n"
+    digest = "sha256:" + "ab" * 32
+    assert main(["images", "list", file, "--image", f"cpu=r.example/x@{digest}"]) == 0
+    assert capsys.readouterr().out == f"cpu: r.example/x@{digest} (by digest; 4 cells)\n"
     assert main(["images", "list", file, "-k", "case=a and case=b"]) == 13
 
 
@@ -301,8 +313,8 @@ def test_an_image_that_a_process_cannot_use_is_red_in_one_line(
     words = ["images", "pull", file, "--runtime", "process", "--image", "cpu=r.example/none:1"]
     assert main(words) == 10
     shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err.count("\n") == 1
+    assert shown.out.startswith("r.example/none:1: making it ready; log: ")
+    assert shown.out.count("\n") == shown.err.count("\n") == 1
     assert "the process runtime cannot use images of a registry" in shown.err
 
 
@@ -362,14 +374,21 @@ def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_a_verb_that_starts_nothing_is_130(tmp_path: Path) -> None:
-    fifo = tmp_path / "log"
-    fifo.write_text("x\n" * 200_000)
     axes = "\n".join(f"  a{n}: [{', '.join(map(str, range(10)))}]" for n in range(5))
     big = tmp_path / "big.yaml"
     big.write_text(f"version: 1\nsuite: {{path: ., proof: tests}}\naxes:\n  platform: [cpu]\n{axes}\n")
-    argv = [sys.executable, "-m", "runner", "plan", str(big)]
+    argv = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "runner",
+        "plan",
+        str(big),
+    ]  # it says when it is at work
     process = subprocess.Popen(argv, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(1.0)
+    assert process.stderr is not None
+    assert any("runner.matrix.expand" in line for line in process.stderr)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -380,3 +399,19 @@ def test_a_folder_without_the_files_of_its_attempts_says_so() -> None:
     done = piped("report", "reports/sample", shell_after="")
     assert done.returncode == 0
     assert "files of attempts are no longer in reports/sample" in done.stderr
+
+
+def test_explain_says_that_a_named_report_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mistyped = tmp_path / "junti.xml"
+    assert main(["explain", "--junit", str(mistyped), "--exit-code", "0", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["outcome"] == "no_report"
+    assert said["cause"] == f"no test report was written; exit code 0; there is no file {mistyped}"
+
+
+def test_a_resumed_run_has_every_option_from_its_folder_but_these() -> None:
+    parser, _ = make_parser()
+    names = set(vars(parser.parse_args(["run", "--resume", "x"])))
+    assert names - set(STORED) == {"verb", "file", "resume", "baseline", "waivers", "stored"}

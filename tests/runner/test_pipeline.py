@@ -4,6 +4,9 @@ import io
 import json
 import re
 import signal
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +14,11 @@ import pytest
 
 from runner import hosts, pipeline, report, runs
 from runner.errors import ExitCode, PrepareError, UsageError
-from runner.facts import PreparedImage
+from runner.facts import PreparedImage, Watch
 from runner.hosts import locks
 from runner.interrupt import CancelToken
-from runner.model import Culprit, Fault, Outcome, Stop
-from runner.records import Run
+from runner.model import Culprit, Fault, Outcome, Stop, Verdict
+from runner.records import PreparedModel, PrepareFailure, Run
 from runner.runtimes import FakeCell, FakeRuntime
 
 MATRIX = """\
@@ -139,6 +142,70 @@ def test_an_image_that_cannot_be_had_gives_its_cells_infra_without_a_container(t
     assert (outcomes(done.run), done.exit_code, runtime.ran) == (["infra", "infra"], 12, [])
 
 
+class Hangs(FakeRuntime):
+    """A host whose builds, pulls or jobs never end, until the watch ends them."""
+
+    def __init__(self, images: bool) -> None:
+        super().__init__({"recipe-*": FakeCell(hangs=True, exit_code=143), "*": GREEN})
+        self.images = images
+
+    def image(self, ref: str, log_path: Path, watch: Watch | None = None) -> PreparedImage:
+        while self.images and watch is not None:
+            if watch.poll(0.0) is not None:
+                message = "given up"
+                raise PrepareError(message, Fault.DAEMON)
+            time.sleep(0.05)
+        return super().image(ref, log_path)
+
+
+PULLED = "platforms: {cpu: {image: reg.invalid/x:1}}\n"
+BUILT = "platforms: {cpu: {image: suite}}\n"
+RECIPE = "model: m\nmodels: {m: {recipe: r}}\n"
+HANGING = {
+    "a pull": (PULLED, "infra", "host", "image reg.invalid/x:1 was not ready after 1 s (limits.prepare;", 12),
+    "a build": (BUILT, "crashed", "image", "suite was not ready after 1 s (limits.prepare;", 10),
+    "a recipe": (RECIPE, "crashed", "image", "recipe-m ran past its limit of 1 s (limits.prepare)", 10),
+}
+
+
+@pytest.mark.parametrize("name", HANGING)
+def test_a_preparation_that_hangs_ends_at_its_limit_with_its_cause(tmp_path: Path, name: str) -> None:
+    more, outcome, culprit, cause, code = HANGING[name]
+    asked = wish(tmp_path, MATRIX.replace("limits: {", "limits: {prepare: 1s, ") + more)
+    done = pipeline.run(asked, show, CancelToken(), runtime=Hangs(images=name != "a recipe"))
+    assert {(r.verdict.outcome.value, r.verdict.culprit.value) for r in done.run.records} == {
+        (outcome, culprit)
+    }
+    assert cause in done.run.records[0].verdict.cause
+    assert done.exit_code == code
+
+
+def test_a_hub_that_hangs_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    monkeypatch.setattr("runner.prepare.models.fetch", lambda *_: release.wait(60))
+    text = MATRIX.replace("limits: {", "limits: {prepare: 1s, ") + "model: m\nmodels: {m: {hub: a/b}}\n"
+    done = pipeline.run(wish(tmp_path, text), show, CancelToken(), runtime=FakeRuntime({"*": GREEN}))
+    release.set()
+    assert (outcomes(done.run), done.exit_code) == (["infra", "infra"], ExitCode.HOST_NETWORK)
+    assert done.run.records[0].verdict.cause == "hub a/b took longer than 1 s (limits.prepare)"
+
+
+def test_a_download_is_not_waited_for_once_the_run_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancel, release = CancelToken(), threading.Event()
+
+    def download(*_: object) -> None:
+        cancel.cancel(signal.SIGTERM)
+        release.wait(60)
+
+    monkeypatch.setattr("runner.prepare.models.fetch", download)
+    text = MATRIX + "model: m\nmodels: {m: {hub: a/b}}\n"
+    done = pipeline.run(wish(tmp_path, text), show, cancel, runtime=FakeRuntime({"*": GREEN}))
+    release.set()
+    assert (outcomes(done.run), done.exit_code) == (["cancelled", "cancelled"], ExitCode.SIGTERM)
+
+
 def test_a_suite_folder_that_is_missing_is_the_configurations_fault(tmp_path: Path) -> None:
     asked = wish(tmp_path)
     (tmp_path / "suite").rmdir()
@@ -189,11 +256,54 @@ def test_a_killed_run_is_resumed_without_repeating_finished_cells(tmp_path: Path
     assert runs.load(folder).finished
 
 
+def test_a_resumed_run_keeps_what_was_prepared_for_the_cells_that_had_ended(tmp_path: Path) -> None:
+    folder = unfinished(tmp_path, kill_after=1)
+    begun = runs.load(folder).prepared
+    (image,) = begun.images
+    model = PreparedModel(name="m", path="/m", digest="sha256:1", source="recipe m")
+    failed = {
+        name: PrepareFailure(verdict=Verdict(outcome=Outcome.INFRA)) for name in (image, f"{image}|gone")
+    }
+    runs.Folder(folder).write_prepared(replace(begun, models={f"{image}|m": model}, failures=failed))
+    done = pipeline.resume(
+        folder, wish(tmp_path), show, CancelToken(), runtime=FakeRuntime({"*cpu-b-*": GREEN})
+    )
+    assert outcomes(done.run) == ["passed", "passed"], (
+        "an earlier failure of an image that is there now counts no more"
+    )
+    assert done.run.prepared.models == {f"{image}|m": model}
+    assert list(done.run.prepared.failures) == [f"{image}|gone"]
+
+
 def test_an_unfinished_run_is_reported_and_never_green(tmp_path: Path) -> None:
     folder = unfinished(tmp_path, kill_after=1)
     run, _ = pipeline.load_report(folder)
     assert (run.finished, len(run.missing()), pipeline.exit_code(run)) == (False, 1, ExitCode.RED)
     assert "missing" in (folder / "summary.md").read_text()
+
+
+def test_a_resumed_run_repeats_as_it_was_begun(tmp_path: Path) -> None:
+    bad = FakeCell(exit_code=1, out=junit(FAIL))
+    before = go(tmp_path, GREEN)
+    begun = wish(tmp_path, repeat=4, until_fail=True, jobs=2, expect_engine="1.2", baseline=before.folder)
+    done = pipeline.run(begun, show, CancelToken(), runtime=FakeRuntime({"*": GREEN}))
+    (done.folder / "run.json").unlink()
+    for record in done.run.records:
+        (done.folder / "cells" / record.cell.slug / "cell.json").unlink()
+    runtime = FakeRuntime({"*cpu-a-*": GREEN, "*cpu-b-*": (GREEN, bad, GREEN)})
+    again = pipeline.resume(done.folder, wish(tmp_path), show, CancelToken(), runtime=runtime)
+    assert [len(record.attempts) for record in again.run.records] == [4, 2]
+    assert (again.run.jobs, again.run.repeat, again.run.until_fail) == (2, 4, True)
+    assert again.run.expect_engine == "1.2"
+    assert again.past.comparison is not None
+
+
+def test_a_folder_in_which_a_runner_works_is_left_alone(tmp_path: Path) -> None:
+    folder = unfinished(tmp_path, kill_after=1)
+    with runs.Folder(folder).held(), pytest.raises(UsageError, match="a runner is at work in it"):
+        pipeline.resume(folder, wish(tmp_path), show, CancelToken(), runtime=FakeRuntime({}))
+    done = pipeline.resume(folder, wish(tmp_path), show, CancelToken(), runtime=FakeRuntime({"*": GREEN}))
+    assert done.exit_code == ExitCode.OK
 
 
 def test_a_finished_run_is_not_resumed(tmp_path: Path) -> None:
@@ -316,7 +426,7 @@ class Registry(FakeRuntime):
         super().__init__({})
         self.message = message
 
-    def image(self, ref: str, log_path: Path) -> PreparedImage:
+    def image(self, ref: str, log_path: Path, watch: Watch | None = None) -> PreparedImage:
         msg = f"image {ref}: {self.message}"
         raise PrepareError(msg, Fault.PULL)
 
@@ -389,9 +499,10 @@ models: {m: {recipe: r}}
 @pytest.mark.parametrize(
     ("action", "select", "said"),
     [
-        ("build", "", ["here: {root}/here fake:{root}/here (fake, 0 s)"]),
-        ("pull", "", ["r.example/rocm: r.example/rocm fake:r.example/rocm (fake, 0 s)"]),
-        ("pull", "platform=cpu", []),
+        ("build", "platform=cpu", ["here: {root}/here fake:{root}/here (fake, 0 s)"]),
+        ("pull", "platform=rocm", ["r.example/rocm: r.example/rocm fake:r.example/rocm (fake, 0 s)"]),
+        ("pull", "platform=cpu", ["here: a folder: nothing to pull"]),
+        ("build", "platform=rocm", ["r.example/rocm: a reference: nothing to build"]),
         (
             "probe",
             "platform=cpu",
@@ -406,7 +517,12 @@ def test_images_are_made_ready_without_a_run(
     (tmp_path / "here").mkdir()
     (tmp_path / "suite" / "probe.py").touch()
     runtime = FakeRuntime({"probe": FakeCell(log='{"engine_version": "1.2"}\n')})
-    found = list(pipeline.images(asked, action, runtime=runtime))
+    noted: list[str] = []
+    found = list(pipeline.images(asked, action, note=noted.append, runtime=runtime))
+    assert len([line for line in noted if "; log: " in line]) == sum(line.count("(fake") for line in said) + (
+        action == "probe"
+    )
+    assert runtime.kept == []
     assert [line.text.replace(str(tmp_path), "{root}") for line in found] == said
     assert [line.code for line in found] == [ExitCode.OK] * len(said)
 
@@ -417,8 +533,7 @@ def test_images_are_made_ready_without_a_run(
 )
 def test_an_image_that_fails_has_a_line_and_a_code(tmp_path: Path, fault: Fault, code: ExitCode) -> None:
     runtime = FakeRuntime({}, images={"r.example/rocm": fault})
-    asked = wish(tmp_path, IMAGES)
-    (tmp_path / "here").mkdir()
+    asked = wish(tmp_path, IMAGES, select="platform=rocm")
     (line,) = pipeline.images(asked, "pull", runtime=runtime)
     assert (line.text, line.code) == (f"image r.example/rocm: scripted {fault} fault", code)
 
