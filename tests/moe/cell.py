@@ -26,12 +26,16 @@ class Model:
 
 @dataclass(frozen=True)
 class Expect:
-    """What the engine must prove; None means that the matrix does not say."""
+    """What the engine must prove; None means that the matrix does not say.
+
+    `moe_backend_pattern` matches the engine's words for `moe_backend`, in small letters.
+    """
 
     moe_method: str | None = None
     linear_scheme: str | None = None
     expert_weight_dtype: str | None = None
     moe_backend: str | None = None
+    moe_backend_pattern: str | None = None
     engine: str | None = None
 
 

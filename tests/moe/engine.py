@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import json
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +32,18 @@ def engine_arguments(cell: Cell) -> dict[str, Any]:
         msg = "the cell has no model"
         raise EngineStartFailed(msg)
     fixed = {"model": str(cell.model.path), "dtype": cell.dtype, "tensor_parallel_size": cell.tp}
-    return {**cell.engine_args, **fixed}
+    return {**{name: _decoded(value) for name, value in cell.engine_args.items()}, **fixed}
+
+
+def _decoded(value: Any) -> Any:
+    """A text that is a JSON object as that object, as vLLM's command line takes `hf_overrides` and others of its kind."""
+    if not (isinstance(value, str) and value.startswith("{")):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        msg = f"engine argument {value!r} begins as JSON and is none: {error}"
+        raise EngineStartFailed(msg) from error
 
 
 def prepare_environment(out: Path, suite: Path) -> Path:
@@ -38,7 +52,11 @@ def prepare_environment(out: Path, suite: Path) -> Path:
     PYTHONPATH makes `checks` importable in workers, VLLM_ALLOW_INSECURE_SERIALIZATION lets `apply_model` ship it, and
     VLLM_LOGGING_CONFIG_PATH keeps vLLM's own console log and adds a file with every process's errors.
     """
-    paths = [str(suite), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    paths = [
+        _own_copies(suite),
+        str(suite),
+        *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)),
+    ]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     os.environ.setdefault("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")
     errors = out / "engine-errors.log"
@@ -52,6 +70,19 @@ def prepare_environment(out: Path, suite: Path) -> Path:
             return errors
         os.environ["VLLM_LOGGING_CONFIG_PATH"] = str(config)
     return errors
+
+
+def _own_copies(suite: Path) -> str:
+    """A folder of this process with what workers import of the suite, which may be changed or replaced while a cell runs.
+
+    vLLM's engine core does not survive a module that is gone: its input thread ends with ModuleNotFoundError, and whoever asked
+    waits for ever (0.32.0, seen once).
+    """
+    folder = tempfile.mkdtemp(prefix="suite-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for name in ("checks.py", "engine_log.py"):
+        shutil.copyfile(suite / name, Path(folder) / name)
+    return folder
 
 
 def start(cell: Cell, errors: Path) -> Any:
@@ -83,6 +114,13 @@ def engine_facts(llm: Any) -> dict[str, Any]:
         "dtype": str(config.model_config.dtype).removeprefix("torch."),
         "tp": config.parallel_config.tensor_parallel_size,
         "quantization": config.model_config.quantization,
+        "starts": {
+            "enforce_eager": config.model_config.enforce_eager,
+            "enable_chunked_prefill": config.scheduler_config.enable_chunked_prefill,
+            "enable_prefix_caching": config.cache_config.enable_prefix_caching,
+            "enable_expert_parallel": config.parallel_config.enable_expert_parallel,
+        },
+        "compilation": getattr(config.compilation_config.mode, "name", None),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "zentorch": version_of("zentorch"),
@@ -115,12 +153,13 @@ def rank_facts(llm: Any) -> list[dict[str, Any]]:
     return sorted(found, key=lambda facts: int(facts["rank"]))
 
 
-def ask(llm: Any, prompts: Sequence[str], new_tokens: int) -> list[Answer]:
-    """Greedy answers of exactly `new_tokens` tokens."""
+def ask(llm: Any, prompts: Sequence[str | list[int]], new_tokens: int) -> list[Answer]:
+    """Greedy answers of exactly `new_tokens` tokens to texts or token ids."""
     from vllm import SamplingParams
 
     params = SamplingParams(temperature=0.0, max_tokens=new_tokens, logprobs=LOGPROBS, ignore_eos=True)
-    outputs = llm.generate(list(prompts), params, use_tqdm=False)
+    asked = [{"prompt_token_ids": p} if isinstance(p, list) else p for p in prompts]
+    outputs = llm.generate(asked, params, use_tqdm=False)
     return [
         Answer(
             tuple(int(t) for t in o.outputs[0].token_ids),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import methods
-from cell import Cell
+from cell import Cell, Expect
 
 PLATFORM_CLASSES: dict[str, tuple[str, ...]] = {
     "cpu": ("CpuPlatform", "ZenCpuPlatform"),
@@ -88,16 +89,20 @@ def _one_layer(cell: Cell, layer: dict[str, Any]) -> list[str]:
             for key in ("expert_weight_dtype", "w2_dtype")
             if layer[key] != expect.expert_weight_dtype
         )
-    if expect.moe_backend is not None and expect.moe_backend not in (
-        layer["backend"],
-        layer["experts_class"],
-    ):
+    if expect.moe_backend is not None and not _is_backend(expect, layer):
         found.append(f"backend {layer['backend']} ({layer['experts_class']}), {expect.moe_backend} wanted")
     shapes = shard_shapes(cell.model.path, cell.tp, bool(cell.engine_args.get("enable_expert_parallel")))
     for key, shape in zip(("w13_shape", "w2_shape"), shapes, strict=True):
         if not _fits(cell, layer, key, shape):
             found.append(f"{key} {layer[key]}, {shape} wanted")
     return found
+
+
+def _is_backend(expect: Expect, layer: dict[str, Any]) -> bool:
+    if expect.moe_backend in (layer["backend"], layer["experts_class"]):
+        return True
+    wanted = expect.moe_backend_pattern
+    return wanted is not None and re.fullmatch(wanted, str(layer["backend"]).casefold()) is not None
 
 
 def _fits(cell: Cell, layer: dict[str, Any], key: str, wanted: list[int]) -> bool:

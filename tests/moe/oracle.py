@@ -61,7 +61,9 @@ def choose(content: dict[str, Any], quantization: str, experts_class: str | None
     Raises NoReference where nothing fits.
     """
     available: dict[str, Any] = content["variants"]
-    wanted = list(_wanted(quantization, experts_class, {name.partition(".")[0] for name in available}))
+    wanted = list(
+        wanted_variants(quantization, experts_class, {name.partition(".")[0] for name in available})
+    )
     for name in wanted:
         if name in available:
             close = name == "none" != quantization
@@ -71,7 +73,7 @@ def choose(content: dict[str, Any], quantization: str, experts_class: str | None
     raise NoReference(msg)
 
 
-def _wanted(quantization: str, experts_class: str | None, there: set[str]) -> Iterator[str]:
+def wanted_variants(quantization: str, experts_class: str | None, there: set[str]) -> Iterator[str]:
     method = methods.get(quantization)
     base = (method and method.recipe) or SAME_WEIGHTS.get(quantization, quantization)
     if method is None and len(there) == 1:  # an axis value of the file's own, on a checkpoint of one format

@@ -61,6 +61,7 @@ def probe() -> dict[str, Any]:
             "supported_quantization", lambda: list(_current().supported_quantization), []
         ),
         "supported_dtypes": ask("supported_dtypes", _dtypes, []),
+        "support": ask("support", _support),
     }
     return {**facts, "problems": problems}
 
@@ -107,6 +108,13 @@ def _methods() -> list[str]:
     from vllm.model_executor.layers.quantization import QUANTIZATION_METHODS
 
     return sorted(str(m) for m in QUANTIZATION_METHODS)
+
+
+def _support() -> dict[str, Any]:
+    """What methods.yaml expects, for the runner to hold against the rest."""
+    import methods
+
+    return methods.support()
 
 
 def _capability() -> str | None:

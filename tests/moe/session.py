@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import agreement
+import control
 import engine
 import leftovers
+import methods
 import oracle
 from cell import Cell
 from incell.evidence import Evidence
@@ -37,6 +39,7 @@ class Session:
     """What the engine left beside processes, known after `close`."""
     _answers: list[list[Answer]] = field(default_factory=list)
     _agreement: agreement.Agreement | None = None
+    _control: dict[str, Any] | None = None
 
     @classmethod
     def open(cls, cell: Cell, evidence: Evidence, errors: Path) -> Session:
@@ -91,10 +94,15 @@ class Session:
         """The first run's answers against the reference, compared and written as evidence once."""
         if self._agreement is not None:
             return self._agreement
-        found = agreement.compare(self.reference(), self.answers())
+        reference = self.reference()
+        followed = agreement.follow(reference, self.answers(), self._again)
+        found = agreement.compare(reference, followed, self._bound(reference))
         self.evidence.write(
             "agreement",
             prompts=found.prompts,
+            positions=found.positions,
+            compared=found.compared,
+            near_ties=found.near_ties,
             tokens_equal=found.tokens_equal,
             max_abs_diff=found.max_abs_diff,
             mean_abs_diff=found.mean_abs_diff,
@@ -105,6 +113,28 @@ class Session:
         )
         self._agreement = found
         return found
+
+    def control(self) -> dict[str, Any] | None:
+        """What other cells of the same model are compared with, written as evidence once; None for an unknown model."""
+        if self._control is None and self.cell.model is not None:
+            recipe = oracle.load(self.cell.model.path).get("recipe")
+            if recipe and methods.get(self.cell.quantization):
+                with self.evidence.phase("generate"):
+                    made = engine.ask(self.llm, control.TEXTS, 1)
+                self._control = control.event(str(recipe), self.cell.quantization, made)
+                self.evidence.write("control", **self._control)
+        return self._control
+
+    def _bound(self, reference: Reference) -> agreement.Bound:
+        """The reference's own bound, or that of the cell's method where the reference is only the closest there is."""
+        method = methods.get(self.cell.quantization)
+        if reference.note and method is not None:
+            return agreement.Bound(method.largest, method.mean)
+        return agreement.bound_for(reference.variant)
+
+    def _again(self, prompts: list[list[int]], new_tokens: int) -> list[Answer]:
+        with self.evidence.phase("generate"):
+            return engine.ask(self.llm, prompts, new_tokens)
 
     def close(self) -> tuple[float, list[Process]]:
         """Stops the engine; (seconds, processes of this session still alive a moment later). Safe to call twice."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 import answers
+import control
+import methods
 import pytest
 from session import Session
 
@@ -27,8 +30,21 @@ def test_prompts_are_tokenized_as_in_the_reference(session: Session) -> None:
 
 
 def test_two_greedy_runs_agree(session: Session) -> None:
-    """The same prompts give the same tokens again."""
-    assert [a.tokens for a in session.answers(0)] == [a.tokens for a in session.answers(1)]
+    """The same prompts give the same tokens again; near ties may turn where a step's tokens share one input scale."""
+    method = methods.get(session.cell.quantization)
+    lead = 2 * method.largest if method and method.one_scale_a_step else None
+    found = answers.differences(session.answers(0), session.answers(1), lead)
+    assert not found, "; ".join(found)
+
+
+def test_answers_for_other_cells_to_compare_with(session: Session) -> None:
+    """What the runner sets this cell's width, platform and method side by side with; the bounds are judged there."""
+    made = session.control()
+    if made is None:
+        pytest.skip("the model or the method is not of the recipes: nothing to compare it with")
+    assert all(len(top) == control.TOP for top in made["top"])
+    values = [value for top in made["top"] for _, value in top]
+    assert all(map(math.isfinite, values)), "a log-probability is not a number"
 
 
 def test_output_is_neither_empty_nor_constant(session: Session) -> None:

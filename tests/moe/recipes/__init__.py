@@ -14,6 +14,7 @@ MODELS: dict[str, str] = {
     "jamba": "tiny Jamba (mamba and attention)",
     "qwen2moe": "tiny Qwen2-MoE (a shared expert beside the routed ones)",
     "qwen3moe": "tiny Qwen3-MoE",
+    "qwen3moe16": "tiny Qwen3-MoE of 16 experts",
 }
 
 FORMATS: dict[str, str] = {

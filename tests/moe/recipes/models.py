@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,14 @@ from recipes.shape import (
 
 
 @dataclass(frozen=True)
+class Ask:
+    """What the reference is asked: `prompts` prompts, `new_tokens` tokens each."""
+
+    prompts: int = 8
+    new_tokens: int = 10
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """What a checkpoint holds: the transformers class, its configuration, tensors, and where the experts are."""
 
@@ -42,6 +51,7 @@ class Checkpoint:
     """How an engine rounds the inputs of quantized layers: a name of `rounding.ACTIVATIONS`, or None."""
     meant: dict[str, torch.Tensor] = field(default_factory=dict)
     """Float32 matrices that quantized tensors stand for, by the name of the bfloat16 weight they replace."""
+    ask: Ask = Ask()
 
     def values(self) -> dict[str, torch.Tensor]:
         """Every weight of the model in float32, as a sound engine understands the stored tensors."""
@@ -53,9 +63,9 @@ class Checkpoint:
         return other | self.meant
 
 
-def qwen3moe(seed: int = 20260805) -> Checkpoint:
+def qwen3moe(seed: int = 20260805, experts: int = EXPERTS) -> Checkpoint:
     """Two layers, both mixtures. Names as in transformers' Qwen3MoeForCausalLM checkpoints (5.19)."""
-    source = w.Source(seed)
+    source = w.Source(seed, experts)
     tensors = {"model.embed_tokens.weight": w.embedding(source)}
     layers = 2
     for i in range(layers):
@@ -80,7 +90,7 @@ def qwen3moe(seed: int = 20260805) -> Checkpoint:
         "mlp_only_layers": [],
         "norm_topk_prob": True,
         "rope_theta": 10000.0,
-        **_common_config(),
+        **_common_config(experts),
     }
     return Checkpoint(
         architecture="Qwen3MoeForCausalLM",
@@ -89,6 +99,15 @@ def qwen3moe(seed: int = 20260805) -> Checkpoint:
         expert_prefixes=tuple(f"model.layers.{i}.mlp.experts" for i in range(layers)),
         routers=tuple(f"model.layers.{i}.mlp.gate" for i in range(layers)),
     )
+
+
+def qwen3moe16(seed: int = 20261201) -> Checkpoint:
+    """Qwen3-MoE with 16 experts, for engines that quantize the router too.
+
+    Those need its width to be a multiple of 16 (vLLM 0.26.0: online fp8, `cutlass_scaled_mm` in `_custom_ops.py`). Each expert
+    has an eighth of the tokens, hence more and shorter answers: what the last layer does to a token is seen only in the answer.
+    """
+    return dataclasses.replace(qwen3moe(seed, experts=16), ask=Ask(prompts=40, new_tokens=5))
 
 
 def qwen2moe(seed: int = 20261130) -> Checkpoint:
@@ -201,17 +220,17 @@ def _mamba(source: w.Source, prefix: str) -> dict[str, torch.Tensor]:
         f"{prefix}.dt_layernorm.weight": w.norm(MAMBA_DT_RANK),
         f"{prefix}.b_layernorm.weight": w.norm(MAMBA_STATE),
         f"{prefix}.c_layernorm.weight": w.norm(MAMBA_STATE),
-        f"{prefix}.out_proj.weight": w.quiet(source.normal(HIDDEN, inner, std=0.04)),
+        f"{prefix}.out_proj.weight": w.quiet(source, source.normal(HIDDEN, inner, std=0.04)),
     }
 
 
-def _common_config() -> dict[str, Any]:
+def _common_config(experts: int = EXPERTS) -> dict[str, Any]:
     return {
         "vocab_size": VOCAB,
         "hidden_size": HIDDEN,
         "num_attention_heads": HEADS,
         "num_key_value_heads": KV_HEADS,
-        "num_experts": EXPERTS,
+        "num_experts": experts,
         "num_experts_per_tok": TOP_K,
         "max_position_embeddings": POSITIONS,
         "hidden_act": "silu",

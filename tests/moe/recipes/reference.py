@@ -23,9 +23,7 @@ from recipes.generate import Generated, generate, sharp
 from recipes.int8 import experts_rounded
 from recipes.models import Checkpoint
 
-NEW_TOKENS = 10
 TOP_K = 5
-PROMPTS = 8
 CHUNK = 96
 MIN_MARGIN = 0.4
 """Least gap between first and second log-probability at every position of a kept prompt, in nats."""
@@ -79,7 +77,9 @@ def make(recipe: str, checkpoint: Checkpoint, fault: str | None = None) -> dict[
         models = {name: build(**{"checkpoint": checkpoint, **args}) for name, args in wanted}
         texts = _choose(next(iter(models.values())), checkpoint)
         ids = [p.encode(t) for t in texts]
-        made = {name: generate(m, checkpoint, ids, NEW_TOKENS, TOP_K) for name, m in models.items()}
+        made = {
+            name: generate(m, checkpoint, ids, checkpoint.ask.new_tokens, TOP_K) for name, m in models.items()
+        }
     for name, answers in made.items():
         _check(name, checkpoint, answers)
     return {
@@ -87,7 +87,7 @@ def make(recipe: str, checkpoint: Checkpoint, fault: str | None = None) -> dict[
         "recipe": recipe,
         "fault": fault,
         "made_with": {"torch": torch.__version__, "transformers": transformers_version},
-        "new_tokens": NEW_TOKENS,
+        "new_tokens": checkpoint.ask.new_tokens,
         "top_k": TOP_K,
         "prompts": [{"text": t, "token_ids": i} for t, i in zip(texts, ids, strict=True)],
         "variants": {name: _variant(answers) for name, answers in made.items()},
@@ -95,23 +95,26 @@ def make(recipe: str, checkpoint: Checkpoint, fault: str | None = None) -> dict[
 
 
 def _choose(model: Any, checkpoint: Checkpoint) -> list[str]:
-    """The first candidates that are sharp and lively."""
-    good: list[str] = []
+    """The first candidates that are sharp and lively, each with an answer of its own."""
+    ask = checkpoint.ask
+    good: dict[tuple[int, ...], str] = {}
     candidates = p.candidates()
     for start in range(0, len(candidates), CHUNK):
         chunk = [p.encode(t) for t in candidates[start : start + CHUNK]]
-        sharp_ones = sharp(model, chunk, NEW_TOKENS, MIN_MARGIN)
+        sharp_ones = sharp(model, chunk, ask.new_tokens, MIN_MARGIN)
         if sharp_ones:
-            answers = generate(model, checkpoint, [chunk[i] for i in sharp_ones], NEW_TOKENS, TOP_K)
-            good += [candidates[start + i] for i, a in zip(sharp_ones, answers, strict=True) if _lively(a)]
-        if len(good) >= PROMPTS:
-            return good[:PROMPTS]
+            answers = generate(model, checkpoint, [chunk[i] for i in sharp_ones], ask.new_tokens, TOP_K)
+            for i, answer in zip(sharp_ones, answers, strict=True):
+                if _lively(answer):
+                    good.setdefault(tuple(answer.tokens), candidates[start + i])
+        if len(good) >= ask.prompts:
+            return list(good.values())[: ask.prompts]
     msg = f"only {len(good)} of {len(candidates)} candidate prompts have a margin of {MIN_MARGIN}"
     raise RecipeError(msg)
 
 
 def _lively(answer: Generated) -> bool:
-    return len(set(answer.tokens)) >= 4
+    return len(set(answer.tokens)) >= min(4, len(answer.tokens) // 2 + 1)
 
 
 def _check(name: str, checkpoint: Checkpoint, answers: list[Generated]) -> None:

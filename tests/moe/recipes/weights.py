@@ -24,10 +24,16 @@ MIXTURE_LAYERS = 2
 
 
 class Source:
-    """Random bfloat16 tensors from one seed; the order of the calls is part of the recipe."""
+    """Random bfloat16 tensors from one seed, for a model of `experts` experts; the order of the calls is part of the recipe."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, experts: int = EXPERTS) -> None:
         self._generator = torch.Generator(device="cpu").manual_seed(seed)
+        self.experts = experts
+
+    @property
+    def routing(self) -> int:
+        """How many dimensions of the residual stream, the first ones, carry routing codes."""
+        return self.experts * MIXTURE_LAYERS
 
     def normal(self, *shape: int, std: float) -> torch.Tensor:
         """Normal values with standard deviation `std`, in bfloat16."""
@@ -38,31 +44,31 @@ class Source:
         return torch.randint(high, shape, generator=self._generator)
 
 
-def quiet(weight: torch.Tensor) -> torch.Tensor:
+def quiet(source: Source, weight: torch.Tensor) -> torch.Tensor:
     """`weight` with the rows that write to the routing dimensions scaled down to almost nothing."""
     out = weight.clone()
-    out[: EXPERTS * MIXTURE_LAYERS] *= QUIET
+    out[: source.routing] *= QUIET
     return out
 
 
 def embedding(source: Source) -> torch.Tensor:
     """Token embeddings with each token's routing code for each mixture layer."""
-    table = source.normal(VOCAB, HIDDEN, std=1.0)
+    table, count = source.normal(VOCAB, HIDDEN, std=1.0), source.experts
     for layer in range(MIXTURE_LAYERS):
-        first = source.integers(EXPERTS, VOCAB)
-        second = (first + 1 + source.integers(EXPERTS - 1, VOCAB)) % EXPERTS
-        code = torch.zeros(VOCAB, EXPERTS)
+        first = source.integers(count, VOCAB)
+        second = (first + 1 + source.integers(count - 1, VOCAB)) % count
+        code = torch.zeros(VOCAB, count)
         code.scatter_(1, first[:, None], CODE_FIRST)
         code.scatter_(1, second[:, None], CODE_SECOND)
-        table[:, layer * EXPERTS : (layer + 1) * EXPERTS] = code.to(torch.bfloat16)
+        table[:, layer * count : (layer + 1) * count] = code.to(torch.bfloat16)
     return table
 
 
 def router(source: Source, mixture: int, gain: float) -> torch.Tensor:
     """Router weight of the `mixture`-th mixture layer: reads its code dimensions with `gain`, the rest barely."""
-    weight = source.normal(EXPERTS, HIDDEN, std=0.004)
-    for expert in range(EXPERTS):
-        weight[expert, mixture * EXPERTS + expert] = gain
+    weight = source.normal(source.experts, HIDDEN, std=0.004)
+    for expert in range(source.experts):
+        weight[expert, mixture * source.experts + expert] = gain
     return weight
 
 
@@ -72,7 +78,7 @@ def attention(source: Source, prefix: str) -> Tensors:
         f"{prefix}.q_proj.weight": source.normal(HEADS * HEAD_DIM, HIDDEN, std=0.08),
         f"{prefix}.k_proj.weight": source.normal(KV_HEADS * HEAD_DIM, HIDDEN, std=0.08),
         f"{prefix}.v_proj.weight": source.normal(KV_HEADS * HEAD_DIM, HIDDEN, std=0.08),
-        f"{prefix}.o_proj.weight": quiet(source.normal(HIDDEN, HEADS * HEAD_DIM, std=0.08)),
+        f"{prefix}.o_proj.weight": quiet(source, source.normal(HIDDEN, HEADS * HEAD_DIM, std=0.08)),
     }
 
 
@@ -81,14 +87,14 @@ def mlp(source: Source, prefix: str, out_std: float) -> Tensors:
     return {
         f"{prefix}.gate_proj.weight": source.normal(EXPERT_WIDTH, HIDDEN, std=0.1),
         f"{prefix}.up_proj.weight": source.normal(EXPERT_WIDTH, HIDDEN, std=0.1),
-        f"{prefix}.down_proj.weight": quiet(source.normal(HIDDEN, EXPERT_WIDTH, std=out_std)),
+        f"{prefix}.down_proj.weight": quiet(source, source.normal(HIDDEN, EXPERT_WIDTH, std=out_std)),
     }
 
 
 def experts(source: Source, prefix: str, out_std: float) -> Tensors:
     """All experts under `prefix`, numbered as checkpoints number them."""
     tensors: Tensors = {}
-    for expert in range(EXPERTS):
+    for expert in range(source.experts):
         tensors.update(mlp(source, f"{prefix}.{expert}", out_std))
     return tensors
 
@@ -96,7 +102,7 @@ def experts(source: Source, prefix: str, out_std: float) -> Tensors:
 def output_layer(source: Source, std: float) -> torch.Tensor:
     """The untied output layer: peaked, deaf to the routing dimensions, zero for the special tokens."""
     weight = source.normal(VOCAB, HIDDEN, std=std)
-    weight[:, : EXPERTS * MIXTURE_LAYERS] *= QUIET
+    weight[:, : source.routing] *= QUIET
     weight[PAD:] = 0.0
     return weight
 

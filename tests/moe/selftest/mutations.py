@@ -15,19 +15,20 @@ from typing import Any, NamedTuple
 import checks
 
 BETWEEN_RANKS = ("swap_w2_shards", "same_shard")
-LIVE = (
-    "corrupt_expert",
-    "drop_scale",
-    "double_scale",
-    "swap_experts",
-    "transpose_w2",
-    "swap_gate_up",
-    "zero_experts",
-    "zero_router",
-    "rotate_router",
-    *BETWEEN_RANKS,
-)
-"""Names for `plant_in`; those of BETWEEN_RANKS need two ranks or more."""
+LIVE: dict[str, str] = {
+    "corrupt_expert": "the weights of one expert shuffled",
+    "drop_scale": "one expert's w2 scales set to 1 (without scales: its w2 halved)",
+    "double_scale": "one expert's w2 scales doubled (without scales: its w2 doubled)",
+    "swap_experts": "two experts change places",
+    "transpose_w2": "w2 of every expert transposed",
+    "swap_gate_up": "gate and up projection of every expert change places",
+    "zero_experts": "every expert zero",
+    "zero_router": "the router's word for every expert the same",
+    "rotate_router": "the router chooses each expert's neighbour",
+    "swap_w2_shards": "the ranks have each other's part of w2",
+    "same_shard": "every rank has the first rank's part",
+}
+"""Names for `plant_in`, and what each does; those of BETWEEN_RANKS need two ranks or more."""
 
 _undo: list[Callable[[], None]] = []
 _alive: list[Any] = []

@@ -34,9 +34,7 @@ def judged(stored: Checkpoint, folder: Path, quantization: str) -> Agreement:
     import torch
 
     reference = oracle.choose(oracle.load(folder), quantization, "ZenCPUExpertsInt8")
-    prompts = [list(ids) for ids in reference.prompt_ids]
-    made = simulated.answers(stored, quantization, prompts, reference.new_tokens, torch.bfloat16)
-    return agreement.compare(reference, made)
+    return agreement.compare(reference, simulated.answers(stored, quantization, reference, torch.bfloat16))
 
 
 @pytest.mark.parametrize(("name", "quantization"), METHODS)

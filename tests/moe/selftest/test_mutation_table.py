@@ -1,7 +1,7 @@
 """The mutation table: each planted fault with the check that catches it, where no engine is needed to plant it.
 
-`test_live_faults.py` plants eleven more in a running engine, in both mixture layers, and `test_faults.py` four in stored
-checkpoints of every kind. docs/methods.md lists all of them. None may pass: a fault that a check no longer sees fails here.
+`test_live_faults.py` plants more in a running engine, in both mixture layers, and `test_faults.py` in stored checkpoints of
+every kind. docs/mutations.md lists all of them. None may pass: a fault that a check no longer sees fails here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import agreement
 import cell as cells
 import pytest
 from agreement import Bound
+from answers import differences as answer_differences
 from answers import problems as answer_problems
 from cell import Cell
 from expectations import rank_problems
@@ -96,16 +98,16 @@ def test_wrong_answers_do_not_pass(fault: str) -> None:
     assert not agreement.compare(reference(), ANSWER_FAULTS[fault](sound_answers()), BOUND).agrees
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "empty output",
-        "answers cut short",
-        "a token repeated",
-        "the same answer to every prompt",
-        "not a number",
-    ],
+SEEN_WITHOUT_REFERENCE = (
+    "empty output",
+    "answers cut short",
+    "a token repeated",
+    "the same answer to every prompt",
+    "not a number",
 )
+
+
+@pytest.mark.parametrize("fault", SEEN_WITHOUT_REFERENCE)
 def test_nothing_as_output_is_seen_without_a_reference(fault: str) -> None:
     """Caught by the look at the answers alone, which a model without a reference has as well."""
     assert answer_problems(ANSWER_FAULTS[fault](sound_answers()), NEW)
@@ -114,7 +116,14 @@ def test_nothing_as_output_is_seen_without_a_reference(fault: str) -> None:
 def test_a_second_run_that_differs_is_seen() -> None:
     """Two greedy runs are compared token by token."""
     first, second = sound_answers(), one_wrong_token(sound_answers())
-    assert [a.tokens for a in first] != [a.tokens for a in second]
+    assert answer_differences(first, sound_answers()) == []
+    assert answer_differences(first, second) == [f"prompt 3: token 2 is (99,), was {first[3].tokens[2:3]}"]
+    assert answer_differences(first, second[:-1])[0] == "8 answers, then 7"
+    assert answer_differences(first, second, lead=2.9) != []
+    assert answer_differences(first, second, lead=3.1) == []
+    assert answer_differences(first, constant(first), lead=3.1) != []
+    assert answer_differences(first, ANSWER_FAULTS["answers cut short"](first), lead=99.0) != []
+    assert answer_differences(first, ANSWER_FAULTS["answers cut short"](first)) != []
 
 
 LAYER = {
@@ -233,9 +242,34 @@ def test_sound_ranks_pass(quark_cell: Cell) -> None:
     assert rank_problems(quark_cell, sound_ranks()) == []
 
 
+@pytest.mark.parametrize(
+    ("asked", "pattern", "sound"),
+    [("cpu", "(zen_)?cpu(_.+)?", True), ("cpu", None, False), ("humming", "(batched)?humming", False)],
+)
+def test_the_backend_that_was_asked_for_is_known_by_its_pattern(
+    quark_cell: Cell, asked: str, pattern: str | None, sound: bool
+) -> None:
+    """The engine says CPU; what matches that is the runner's table, not this suite's."""
+    expect = replace(quark_cell.expect, moe_backend=asked, moe_backend_pattern=pattern)
+    problems = rank_problems(replace(quark_cell, expect=expect), sound_ranks())
+    assert (problems == []) is sound
+    assert all(f"{asked} wanted" in text for text in problems)
+
+
 @pytest.mark.parametrize("fault", RANK_FAULTS)
 def test_wrong_ranks_do_not_pass(fault: str, quark_cell: Cell) -> None:
     """Caught by what every rank says of itself, in words that name it."""
     plant, words = RANK_FAULTS[fault]
     problems = rank_problems(quark_cell, plant(sound_ranks()))
     assert any(words in text for text in problems), problems
+
+
+def test_the_page_lists_every_planted_fault() -> None:
+    """At least 25, each once, and the page says what the code does; in a cell there is no page."""
+    from selftest import mutation_page
+
+    rows = list(mutation_page.rows())
+    assert len(rows) == len({(r.where, r.fault) for r in rows})
+    assert len(rows) >= 25
+    if mutation_page.PAGE.is_file():
+        assert mutation_page.PAGE.read_text(encoding="utf-8") == mutation_page.page()

@@ -13,7 +13,9 @@ from recipes.make import checkpoint, write
 
 from selftest.conftest import Make
 
-SOME = ("jamba", "qwen2moe", "qwen3moe", "qwen3moe_ct_w4a16", "qwen3moe_quark_int8", "qwen2moe_fp8_block")
+SOME = (
+    "jamba", "qwen2moe", "qwen3moe", "qwen3moe16", "qwen3moe_ct_w4a16", "qwen3moe_quark_int8", "qwen2moe_fp8_block",
+)  # fmt: skip
 """Recipes whose references are made here: every model, and formats with and without rounded inputs. `test_formats.py` reads
 the tensors of all."""
 
@@ -60,7 +62,7 @@ def test_sizes_divide_up_to_eight_ranks() -> None:
     assert (jamba["mamba_expand"] * jamba["hidden_size"]) % 8 == 0
 
 
-@pytest.mark.parametrize("name", ["qwen3moe", "qwen2moe", "jamba"])
+@pytest.mark.parametrize("name", ["qwen3moe", "qwen3moe16", "qwen2moe", "jamba"])
 def test_transformers_loads_the_files_and_agrees(name: str, made: Make) -> None:
     """`from_pretrained` on the folder gives the reference's tokens: the hand-made fusing of experts is right."""
     import torch
@@ -95,7 +97,19 @@ def test_the_prompts_use_every_expert(name: str, made: Make) -> None:
         model = forward.build(stored, stored.values())
         answers = generate.generate(model, stored, prompts, reference["new_tokens"], reference["top_k"])
     seen = set().union(*(a.routed for a in answers))
-    assert seen == {(router, expert) for router in stored.routers for expert in range(shape.EXPERTS)}
+    assert seen == {
+        (router, expert) for router in stored.routers for expert in range(stored.config["num_experts"])
+    }
+
+
+def test_sixteen_experts_have_more_and_shorter_answers(made: Make) -> None:
+    """The model for engines that quantize the router: its width is 16, and every variant answers all prompts."""
+    reference = json.loads((made("qwen3moe16") / "reference.json").read_text())
+    stored = checkpoint("qwen3moe16")
+    assert {stored.tensors[f"{router}.weight"].shape[0] for router in stored.routers} == {16}
+    assert "fp8_per_block.a" in reference["variants"]
+    for variant in reference["variants"].values():
+        assert [len(answer["tokens"]) for answer in variant["answers"]] == [5] * 40
 
 
 def test_quark_form_is_int8_with_scales() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = (Path(__file__).resolve().parent / ".." / ".." / "..").resolve()
 FILE = ROOT / "docs" / "examples" / "starts.yaml"
 
 pytest.importorskip("vllm", reason="the engine's validator is what the rules are compared with")
@@ -49,9 +49,9 @@ def refusal(model: Path, tp: int, arguments: Mapping[str, Any]) -> str | None:
 
 
 def test_there_is_something_to_compare() -> None:
-    """48 cells, of which the rules refuse six: mamba with caching and without chunked prefill."""
-    assert len(CELLS) == 48
-    assert sum(entry.refused is not None for entry in CELLS) == 6
+    """32 cells, of which the rules refuse four: mamba with caching and without chunked prefill."""
+    assert len(CELLS) == 32
+    assert sum(entry.refused is not None for entry in CELLS) == 4
 
 
 @pytest.mark.parametrize("entry", CELLS, ids=lambda e: e.cell.id)

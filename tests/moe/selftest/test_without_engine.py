@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import cell as cells
+import engine
 import engine_log
 import pytest
 from expectations import rank_problems
@@ -206,3 +207,23 @@ def test_missing_ranks_layers_and_schemes_are_said(tmp_path: Path) -> None:
         "0 expert layers" in text for text in rank_problems(cell, [rank(0), {**rank(1), "layers": []}])
     )
     assert any("QuarkW8A8Int8" in text for text in rank_problems(cell, [rank(0), rank(1)]))
+
+
+def test_workers_import_copies_that_outlive_a_replaced_suite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever edits the suite while a cell runs takes nothing away from its workers."""
+    for name in ("PYTHONPATH", "VLLM_ALLOW_INSECURE_SERIALIZATION", "VLLM_LOGGING_CONFIG_PATH"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    suite = tmp_path / "suite"
+    suite.mkdir()
+    for name in ("checks.py", "engine_log.py"):
+        (suite / name).write_bytes((SUITE / name).read_bytes())
+    engine.prepare_environment(tmp_path, suite)
+    for file in suite.iterdir():
+        file.unlink()
+    argv = [sys.executable, "-c", "import checks, engine_log; print(checks.__file__)"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout.startswith(str(suite))
