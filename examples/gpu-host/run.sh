@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Runs on a GPU host what docs/cuda.md reports, with one command. README.md beside this file says what the host needs.
 #
-#   run.sh [STEP...]     steps: prepare matrix rules methods devices timings flake (devices: second_runner killed_runner leak; all of them if none is named)
+#   run.sh [STEP...]     steps: prepare timings matrix rules mamba methods devices flake; all of them if none is named
+#                        (devices: second_runner killed_runner leak)
 #
-# Variables: PYTHON (an interpreter with torch; default /opt/torch/.venv/bin/python3), REPORTS (where run folders go).
+# Variables: PYTHON (an interpreter with torch; default /opt/torch/.venv/bin/python3), REPORTS (where run folders go),
+# LIMIT (seconds for each row of flake, default 600), AT_ONCE (processes of flake at once).
 # A red cell does not stop the rest. Each step says what it ended with; 10 is expected of the first run of `rules`, a refused cell (docs/cuda.md).
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -34,7 +36,18 @@ rules() { # the rule's word first; then the engine's own, for the cell that the 
   runner run "$here/matrix-rules.yaml" --no-rules -k "prefix_caching=with" --out "$reports/rules-engine"
 }
 
-methods() { runner run "$here/matrix-methods.yaml" --runtime process --jobs 2 --out "$reports/methods"; }
+mamba() { runner run "$here/matrix-mamba.yaml" --out "$reports/mamba"; } # a crash is an answer here, and red
+
+methods() { # three parts at once: while one makes its models, the cells of another have the devices
+  local part pids=()
+  for part in 1 2 3; do
+    runner run "$here/matrix-methods.yaml" --shard $part/3 --jobs 2 --out "$reports/methods-$part" >"$reports/methods-$part.txt" 2>&1 & pids+=($!)
+  done
+  trap 'kill "${pids[@]}"' INT TERM # a shell's background jobs do not hear SIGINT
+  for part in "${pids[@]}"; do while kill -0 "$part" 2>/dev/null; do wait "$part"; done; done
+  trap - INT TERM
+  cat "$reports"/methods-[123].txt
+}
 
 second_runner() { # two runners at once: each gets a device of its own, or, where there is one, waits for its turn
   local one two
@@ -62,7 +75,12 @@ leak() { # a child that cannot be found keeps device memory: only a process of t
   runner run "$here/matrix-devices.yaml" -k "what=leak and tp=1" --runtime process --out "$reports/leak"
 }
 
-timings() { runner run "$here/matrix-timings.yaml" --runtime process --repeat 3 --out "$reports/timings"; }
+timings() { # the same cell cold, then with what it left, then with compile caches off
+  local cell="quantization=quark_int8 and tp=1"
+  runner clean --caches
+  runner run "$here/matrix.yaml" -k "$cell" --repeat 3 --out "$reports/timings"
+  runner run "$here/matrix.yaml" -k "$cell" --no-caches --out "$reports/timings-off"
+}
 
 flake() { # the two forms of upstream's Quark int8 test; LIMIT seconds for each row
   local limit=${LIMIT:-600} model=$reports/flake/model all; all=$(seq -s, 0 $((devices - 1)))
@@ -79,7 +97,7 @@ flake() { # the two forms of upstream's Quark int8 test; LIMIT seconds for each 
   many --form engine --processes "$at" --times $(((50 + at - 1) / at)) --at-once "$at"
 }
 
-[ $# -gt 0 ] || set -- prepare matrix rules methods second_runner killed_runner leak timings flake
+[ $# -gt 0 ] || set -- prepare timings matrix rules mamba methods second_runner killed_runner leak flake
 for name; do
   [ "$name" != devices ] || { for each in second_runner killed_runner leak; do step $each $each; done; continue; }
   step "$name" "$name"
