@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from runner import plan
+from runner.machine import CpuFacts, Device, Inventory
 from runner.matrix import load
-from runner.model import Matrix
+from runner.model import Matrix, Status
 
 ROOT = Path(__file__).resolve().parents[3]
 METHODS: dict[str, Any] = yaml.safe_load((ROOT / "tests/moe/methods.yaml").read_text(encoding="utf-8"))[
@@ -29,6 +31,7 @@ def matrix(name: str) -> Matrix:
         ("starts", 192, 64, 16),
         ("known-broken", 6, 3, 0),
         ("fell-back", 12, 0, 0),
+        ("gfx", 2, 0, 0),
         ("upstream", 1, 0, 0),
     ],
 )
@@ -59,6 +62,23 @@ def test_the_methods_matrix_says_what_the_table_says() -> None:
         assert model is not None
         assert model.recipe == "_".join(filter(None, (record.get("model", "qwen3moe"), record["recipe"])))
     assert seen == {name for name, record in METHODS.items() if not record.get("leaves_experts_unquantized")}
+
+
+@pytest.mark.parametrize(
+    ("gfx", "planned", "backend"), [("gfx950", "native", "aiter"), ("gfx942", "emulated", "EMULATION")]
+)
+def test_what_is_expected_may_differ_by_the_chip(gfx: str, planned: str, backend: str) -> None:
+    device = Device(platform="rocm", index=0, id="GPU-0", gfx=gfx)
+    here = Inventory(
+        hostname="h", boot_id="b", cpu=CpuFacts(cores=(0,), facts=()), devices=(device,), absent={}
+    )
+    made = plan.make(matrix("gfx"), here, lambda _: {"gfx": gfx}, {"rocm": 1})
+    chosen = [entry for entry in made.entries if entry.status is Status.PLANNED]
+    assert [entry.cell.get("quantization") for entry in chosen] == [f"quark_mxfp4_{planned}"]
+    assert chosen[0].settings.expect.moe_backend == backend
+    (other,) = (entry for entry in made.entries if entry not in chosen)
+    assert other.status is Status.NOT_RUNNABLE
+    assert "gfx950" in other.reasons[0].text
 
 
 def test_methods_that_leave_experts_unquantized_are_asked_for_something_else() -> None:
