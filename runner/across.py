@@ -82,14 +82,13 @@ def between(run: Run, other: Run) -> tuple[Pair, ...]:
 
     An axis ``model`` is left aside, since one file may have it and the other not: the events say which model it was.
     """
-    theirs = _controls(other)
+    theirs: dict[tuple[tuple[str, str], ...], list[tuple[Cell, Control]]] = {}
+    for there, found in _controls(other).items():
+        theirs.setdefault(_rest(there, "platform", "model"), []).append((there, found))
     out = []
     for cell, control in _controls(run).items():
-        rest = _rest(cell, "platform", "model")
-        for there, found in theirs.items():
-            alike = rest == _rest(there, "platform", "model") and cell.get("platform") != there.get(
-                "platform"
-            )
+        for there, found in theirs.get(_rest(cell, "platform", "model"), ()):
+            alike = cell.get("platform") != there.get("platform")
             apart = distance(control, found) if alike else None
             if apart is not None:
                 limit = _alike(control, found)

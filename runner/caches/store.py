@@ -117,7 +117,9 @@ class Layer:
         self.use = replace(self.use, files_out=len(new), bytes_out=sum(kept.size for kept in new.values()))
         if seen.left_out:
             self._note(f"{seen.left_out} files are no plain files or too large: not kept")
-        if new:
+        if seen.over:
+            self._note("not kept: more than a layer may hold")
+        elif new:
             try:
                 with _locked(self._home):
                     self._merge(new)

@@ -33,10 +33,14 @@ class Kept:
 
 @dataclass(slots=True)
 class Seen:
-    """Files of a private layer that may be kept, and how many may not (links, too large, without a usable name)."""
+    """Files of a private layer that may be kept, and how many may not (links, too large, without a usable name).
+
+    ``over`` is True where there is more than a layer may hold: the rest was not read.
+    """
 
     files: dict[str, Kept] = field(default_factory=dict)
     left_out: int = 0
+    over: bool = False
 
     @property
     def size(self) -> int:
@@ -46,7 +50,9 @@ class Seen:
 
 def scan(private: Path, seen_at: str) -> Seen:
     """Look at the plain files of a private layer that its cell saw at ``seen_at``; links are not followed."""
-    found = Seen()
+    found, size = Seen(), 0
+    if private.is_symlink():  # a cell that is a process can put one in the folder's place
+        return Seen(left_out=1)
     for name in _names(private):
         if any(fnmatchcase(part, skip) for part in PurePosixPath(name).parts for skip in CACHE_SKIP):
             continue
@@ -56,6 +62,10 @@ def scan(private: Path, seen_at: str) -> Seen:
             continue
         data = moved(name, data, seen_at, CACHE_DIR)
         found.files[name] = Kept(len(data), hashlib.sha256(data).hexdigest())
+        size += len(data)
+        if size > MAX_BYTES or len(found.files) + found.left_out > MAX_FILES:
+            found.over = True
+            break
     return found
 
 
@@ -107,5 +117,13 @@ def _names(private: Path) -> Iterator[str]:
     for folder, folders, files in os.walk(private, followlinks=False):
         folders.sort()
         here = Path(folder).relative_to(private)
-        for name in sorted([*files, *(each for each in folders if Path(folder, each).is_symlink())]):
+        for name in sorted([*files, *(each for each in folders if _is_link(Path(folder, each)))]):
             yield (here / name).as_posix()
+
+
+def _is_link(path: Path) -> bool:
+    """Whether a folder is a link; a path too long to be looked at is none, and is not walked into either."""
+    try:
+        return path.is_symlink()
+    except OSError:
+        return False

@@ -15,6 +15,8 @@ from pathlib import Path
 MAX_FILES = 200
 MAX_FILE_BYTES = 300 << 20
 MAX_TOTAL_BYTES = 600 << 20
+MAX_SHOWN = 300
+"""Characters of a name in a remark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,34 +29,48 @@ class Collected:
 
 def collect(out: Path, into: Path) -> Collected:
     """Move regular files from ``out`` to ``into`` (same file system), then remove ``out``."""
+    if not out.is_dir() or out.is_symlink():
+        # A cell that is a process of this host can put something else in the place of its folder.
+        out.unlink(missing_ok=True)
+        return Collected(names=(), remarks=(f"left behind {out.name}: the cell replaced its own folder",))
     names: list[str] = []
     remarks: list[str] = []
     total = 0
     make_readable(out)
     for path in _walk(out):
         name = path.relative_to(out).as_posix()
-        shown = name.encode("unicode_escape").decode()
-        info = path.lstat()
-        if not stat.S_ISREG(info.st_mode):
-            remarks.append(f"left behind {shown}: not a plain file")
-        elif info.st_nlink > 1:
-            remarks.append(f"left behind {shown}: has other hard links")
-        elif (
-            len(names) >= MAX_FILES or info.st_size > MAX_FILE_BYTES or total + info.st_size > MAX_TOTAL_BYTES
-        ):
-            remarks.append(f"left behind {shown}: over the limits on files kept ({info.st_size} bytes)")
-        else:
+        shown = name.encode("unicode_escape").decode()[:MAX_SHOWN]
+        try:
+            info = path.lstat()
+            refusal = _refusal(info, len(names), total)
+            if refusal:
+                remarks.append(f"left behind {shown}: {refusal}")
+                continue
             target = into / safe_name(name)
             target.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(PermissionError):
                 path.chmod(0o644)
             path.rename(target)
-            names.append(target.relative_to(into).as_posix())
-            total += info.st_size
+        except OSError as error:  # a path that is too long, or two names that become one file and one folder
+            remarks.append(f"left behind {shown}: {error.strerror}")
+            continue
+        names.append(target.relative_to(into).as_posix())
+        total += info.st_size
     shutil.rmtree(out, ignore_errors=True)
     if out.exists():
         remarks.append(f"could not remove {out}; remove it by hand")
     return Collected(names=tuple(names), remarks=tuple(remarks))
+
+
+def _refusal(info: os.stat_result, kept: int, total: int) -> str:
+    """Why a file is not kept; empty where it is. ``kept`` files of ``total`` bytes are so far."""
+    if not stat.S_ISREG(info.st_mode):
+        return "not a plain file"
+    if info.st_nlink > 1:
+        return "has other hard links"
+    if kept >= MAX_FILES or info.st_size > MAX_FILE_BYTES or total + info.st_size > MAX_TOTAL_BYTES:
+        return f"over the limits on files kept ({info.st_size} bytes)"
+    return ""
 
 
 def safe_name(name: str) -> str:
@@ -65,14 +81,15 @@ def safe_name(name: str) -> str:
 
 def make_readable(out: Path) -> None:
     """Undo modes that would stop the runner from reading or removing folders, without following links."""
+    if out.is_symlink():
+        return
     for folder, folders, _ in os.walk(out, followlinks=False):
         with contextlib.suppress(OSError):
             Path(folder).chmod(0o755)
-        for name in folders:
-            path = Path(folder) / name
-            if not path.is_symlink():
+        for path in (os.path.join(folder, name) for name in folders):  # noqa: PTH118 - may be longer than a Path can ask
+            if not os.path.islink(path):  # noqa: PTH114 - as above: False where it cannot be known
                 with contextlib.suppress(OSError):
-                    path.chmod(0o755)
+                    os.chmod(path, 0o755)  # noqa: PTH101, S103
 
 
 def _walk(out: Path) -> list[Path]:
@@ -80,5 +97,5 @@ def _walk(out: Path) -> list[Path]:
     for folder, folders, files in os.walk(out, followlinks=False):
         here = Path(folder)
         found += [here / name for name in files]
-        found += [here / name for name in folders if (here / name).is_symlink()]
+        found += [here / name for name in folders if os.path.islink(here / name)]  # noqa: PTH114 - never raises
     return sorted(found)

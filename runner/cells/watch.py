@@ -14,6 +14,8 @@ START = "start"
 """The phase from the start of the container to the first event of its evidence."""
 IDLE_CPU_S = 0.2
 """CPU seconds that a process tree must use between two heartbeats to count as working: a sleeping engine uses less."""
+MOST_CPU_S = 1e9
+"""Processor seconds that no cell has spent; whoever says more is not believed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,7 +93,7 @@ class CellWatch:
         try:
             event = json.loads(line)
             name = event.get("event")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             return False
         if self._phase == START:
             self._phase_began_s = None  # something reports: the start is over, no phase has begun
@@ -107,7 +109,9 @@ class CellWatch:
         if name != "heartbeat":
             return True
         used = event.get("cpu_seconds")
-        if not isinstance(used, int | float) or used - self._cpu_s < IDLE_CPU_S:
+        # Compared and never subtracted: NaN is no progress, and an integer may be too large for a float.
+        number = isinstance(used, int | float) and not isinstance(used, bool)
+        if not number or not self._cpu_s + IDLE_CPU_S <= used <= MOST_CPU_S:
             return False
         self._cpu_s = float(used)
         return True

@@ -18,7 +18,7 @@ DEVICE_FILES = re.compile(r"kfd|nvidia[0-9]+|dri/renderD[0-9]+|nvidia-caps/nvidi
 """Files under /dev that stand for an accelerator or a slice of one (NVIDIA's nvidiactl and uvm are of all of them)."""
 
 CPUSETS = ("cpuset.cpus.effective", "cpuset/cpuset.effective_cpus", "cpuset/cpuset.cpus")
-"""The core set of a control group, version 2 and 1, below /sys/fs/cgroup; on a host outside of a container there is none."""
+"""The core set of a control group, version 2 and 1, below /sys/fs/cgroup; a host outside of a container may have none."""
 
 DRIVER_S = 30.0
 """How long NVIDIA's driver may take to answer, seconds. One that hangs is left alone: it cannot be killed."""
@@ -30,7 +30,8 @@ def look(root: Path = Path("/"), environ: Mapping[str, str] | None = None) -> di
     problems: list[str] = []
     files = device_files(root)
     drivers: dict[str, list[str]] = {}
-    if any(name.startswith("/dev/nvidia") for name in files):
+    windows = (root / "dev/dxg").exists()  # WSL has no file for each device
+    if windows or any(name.startswith("/dev/nvidia") for name in files):
         answer = _cuda()
         if "devices" in answer:
             drivers["cuda"] = answer["devices"]
@@ -60,7 +61,7 @@ def device_files(root: Path) -> list[str]:
 
 def cpuset(root: Path) -> list[int] | None:
     """Cores that the control group allows; None where it does not say."""
-    for name in CPUSETS:
+    for name in (*_own_cpusets(root), *CPUSETS):
         try:
             text = (root / "sys/fs/cgroup" / name).read_text(encoding="ascii").strip()
             parts = [part.partition("-") for part in text.split(",") if part]
@@ -70,6 +71,21 @@ def cpuset(root: Path) -> list[int] | None:
         except (OSError, ValueError):
             continue
     return None
+
+
+def _own_cpusets(root: Path) -> Iterator[str]:
+    """Where version 2 keeps the core set of this cell if the engine shows it the host's whole tree (`--cgroupns=host`).
+
+    With a tree of its own the cell is at the root of it, and :data:`CPUSETS` are what it finds.
+    """
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return
+    for line in lines:
+        path = line.removeprefix("0::/")
+        if path not in ("", line) and ".." not in path.split("/"):
+            yield f"{path}/{CPUSETS[0]}"
 
 
 def amd(root: Path) -> Iterator[str]:

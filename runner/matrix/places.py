@@ -78,7 +78,8 @@ def _bounds(spec: LimitsSpec) -> Iterator[tuple[str, float, Mark]]:
         if seconds is not None:
             yield name, seconds, spec.marks[name]
     for phase, seconds in spec.phases.items():
-        yield f"phases.{phase}", seconds, spec.marks["phases"]
+        if phase != "prepare":  # over before the total's clock starts
+            yield f"phases.{phase}", seconds, spec.marks["phases"]
 
 
 def _given(limits: Limits) -> Mapping[str, float]:

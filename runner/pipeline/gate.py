@@ -70,7 +70,9 @@ def gate(path: Path, policy: Path, waivers: Path | None, today: date) -> GateRes
             raise
         return GateResult(decision=_damaged(path, rules, today, error), policy=rules, run=None)
     problems = release.check_folder(path, run)
-    run = replace(run, notices=notices(run))  # what stands in the folder is not taken for it
+    # What stands in the folder is not taken for it, but for red words about another run, which is not here.
+    found = notices(run)
+    run = replace(run, notices=(*found, *(each for each in run.notices if each.red and each not in found)))
     decision = release.decide(run, rules, expected, today, folder_problems=problems)
     return GateResult(decision=decision, policy=rules, run=run)
 

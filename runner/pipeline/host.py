@@ -37,8 +37,13 @@ def clean(*, images: bool, compiled: Path | None = None) -> tuple[str, ...]:
     """
     done: list[str] = []
     sweep(hosts.Leases(hosts.lease_folder()), done.append, images=images)
-    if compiled is not None and (freed := caches.clear(caches_folder(compiled))):
-        done.append(f"removed compile caches: {freed / 1e6:.1f} MB")
+    if compiled is not None:
+        try:
+            freed = caches.clear(caches_folder(compiled))
+        except OSError as error:
+            done.append(f"compile caches could not be removed: {error}")
+        else:
+            done += [f"removed compile caches: {freed / 1e6:.1f} MB"] if freed else []
     return tuple(done)
 
 

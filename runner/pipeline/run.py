@@ -261,8 +261,7 @@ def _run_cells(
                 running[pool.submit(cells.run_cell, entry, folder.cell(entry.cell), work)] = entry
                 continue
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                record = _record(future, running.pop(future), folder)
-                folder.write_record(record)
+                record = _stored(_record(future, running.pop(future), folder), folder)
                 done[record.cell.id] = record
                 progress.finished(record)
     return done
@@ -280,6 +279,19 @@ def _record(future: Future[CellRecord], entry: PlanEntry, folder: runs.Folder) -
     return CellRecord(
         cell=entry.cell, verdict=Verdict(outcome=Outcome.INFRA, culprit=Culprit.UNKNOWN, cause=cause)
     )
+
+
+def _stored(record: CellRecord, folder: runs.Folder) -> CellRecord:
+    """The record, on disk. One that cannot be written (a full disk) says so itself and costs no other cell."""
+    try:
+        folder.write_record(record)
+    except (OSError, ValueError) as error:
+        cause = f"the record of a cell that {record.verdict.outcome.value} could not be written: {error}"
+        judged = Verdict(outcome=Outcome.INFRA, culprit=Culprit.HOST, cause=cause)
+        record = CellRecord(cell=record.cell, verdict=judged)
+        with suppress(OSError):
+            folder.write_record(record)
+    return record
 
 
 def _now() -> str:

@@ -15,12 +15,16 @@ from runner.records import Attempt, CellRecord, Run
 MAX_PROBLEMS = 100
 """Problems named; a folder with more is not worth reading on."""
 
+_BEGUN_WITH = ("plan", "run_id", "runtime", "expect_engine", "started_at")
+"""What ``plan.json`` says of the whole run, and no resumed run changes."""
+
 
 def check_folder(path: Path, run: Run) -> tuple[str, ...]:
     """Problems of a run folder, each in one line that begins with the file; empty where all is as it was recorded.
 
     Every kept file of every attempt is hashed again, and so is all that ``run.json`` has hashes of; ``run.json`` must
-    say what ``plan.json`` and each ``cell.json`` say, so that no cell can be dropped or changed in one of them alone.
+    say what ``plan.json``, ``prepared.json`` and each ``cell.json`` say, so that no cell, image or probe can be dropped
+    or changed in one of them alone.
     """
     found: list[str] = []
     for problem in _problems(path, run):
@@ -130,8 +134,12 @@ def _agreement(path: Path, run: Run) -> Iterator[str]:
         yield "run.json: it cannot be read again"
         return
     planned = _data(path / "plan.json")
-    if isinstance(planned, dict) and planned.get("plan") != whole.get("plan"):
-        yield "plan.json: run.json has another plan"
+    for name in _BEGUN_WITH if isinstance(planned, dict) else ():
+        if planned.get(name) != whole.get(name):
+            yield f"plan.json: run.json has another {name}"
+    prepared = _data(path / "prepared.json")
+    if prepared is not None and prepared != whole.get("prepared"):
+        yield "prepared.json: run.json has other images, probes or models"
     for record, written in zip(run.records, whole.get("records", ()), strict=False):
         name = f"cells/{record.cell.slug}/cell.json"
         said = _data(path / name)

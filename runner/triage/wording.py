@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-_NUMBER = re.compile(r"(.*?)(\d+(?:\.\d+)?)(\D*)", re.DOTALL)
+_NUMBER = re.compile(r"(.*?)((?:(?<!\w)-)?(?<!\d)(?<!\d\.)\d+(?:\.\d+)?(?:e[-+]?\d+)?)(\D*)", re.DOTALL)
+"""A word with one number at its end or before a unit, with its sign and power of ten; a version is none."""
 
 
 def joined(lines: Sequence[str]) -> str:

@@ -16,26 +16,33 @@ _BOUNDS = ("bound", "mean_bound", "control_bound", "control_mean_bound")
 def read_control(event: Mapping[str, Any]) -> Control | None:
     """The answers of an event; None where a part is missing, of a wrong type, too long or not finite."""
     of, top = event.get("of"), event.get("top")
-    bounds = {name: event.get(name) for name in _BOUNDS}
-    if not isinstance(of, str) or not of or not all(map(_finite, bounds.values())):
+    bounds = {name: _finite(event.get(name)) for name in _BOUNDS}
+    known = {name: bound for name, bound in bounds.items() if bound is not None}
+    if not isinstance(of, str) or not of or len(known) < len(bounds):
         return None
     if not isinstance(top, list) or not 0 < len(top) <= MOST_TEXTS:
         return None
     read = tuple(map(_position, top))
     if any(position is None for position in read):
         return None
-    return Control(
-        of=of, top=tuple(filter(None, read)), **{name: float(b) for name, b in bounds.items() if b}
-    )
+    return Control(of=of, top=tuple(filter(None, read)), **known)
 
 
 def _position(value: object) -> tuple[tuple[int, float], ...] | None:
     if not isinstance(value, list) or not 0 < len(value) <= MOST_TOKENS:
         return None
     pairs = [one for one in value if isinstance(one, list) and len(one) == 2]
-    good = [(token, float(p)) for token, p in pairs if type(token) is int and _finite(p)]
+    read = [(token, _finite(p)) for token, p in pairs if type(token) is int]
+    good = [(token, p) for token, p in read if p is not None]
     return tuple(good) if len(good) == len(value) == len(dict(good)) else None
 
 
-def _finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+def _finite(value: object) -> float | None:
+    """A number as a float; None for anything else, and for one that no float can hold."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

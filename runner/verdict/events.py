@@ -19,6 +19,9 @@ from runner.verdict.sight import read_sight
 LINE_CHARS = 1 << 20
 """A longer line is bad: nothing a cell reports needs a megabyte."""
 
+INT_DIGITS = 18
+"""A longer whole number is read as a float: no count or identity that a cell reports has more digits."""
+
 INTERRUPTED = 2
 """pytest's exit status for a session that a signal ended (``pytest.ExitCode.INTERRUPTED``)."""
 
@@ -32,10 +35,23 @@ def read_objects(lines: Iterable[str]) -> Iterator[Event | None]:
         if not text:
             continue
         try:
-            value = json.loads(text) if len(text) <= LINE_CHARS else None
+            value = _load(text) if len(text) <= LINE_CHARS else None
         except (ValueError, RecursionError):
             value = None
         yield value if isinstance(value, dict) and isinstance(value.get("event"), str) else None
+
+
+def _load(text: str) -> Any:
+    """A line as values that a record can hold: no half of a surrogate pair in a text, and no whole number beyond a float."""
+    value = json.loads(text, parse_int=_bounded)
+    if "\\ud" in text.lower():
+        mended = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+        value = json.loads(mended, parse_int=_bounded)
+    return value
+
+
+def _bounded(digits: str) -> float:
+    return int(digits) if len(digits) <= INT_DIGITS else float(digits)
 
 
 def plain_dtype(text: str) -> str:
@@ -97,7 +113,11 @@ class _Reader:
         if not name:
             self.bad += 1
         elif event.get("state") == "end" and seconds is not None:
-            self.phases[name] = self.phases.get(name, 0.0) + seconds
+            total = self.phases.get(name, 0.0) + seconds
+            if math.isfinite(total):
+                self.phases[name] = total
+            else:
+                self.bad += 1
         self._set("phase", name)
 
     def heartbeat(self, event: Event) -> None:
@@ -210,7 +230,7 @@ def read_evidence(lines: Iterable[str]) -> Evidence:
             reader.bad += 1
             continue
         at = _number(event.get("t"))
-        if at is not None:
+        if at is not None and math.isfinite(at):
             reader.values.setdefault("first_event_at", at)
             reader.values["last_event_at"] = at
         if known := _EVENTS.get(event["event"]):

@@ -127,7 +127,7 @@ def _cores(cores: Iterable[int]) -> str:
 
 
 def _numbers(value: Any) -> tuple[int, ...] | None:
-    whole = isinstance(value, list) and all(isinstance(each, int) and each >= 0 for each in value)
+    whole = isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)
     return tuple(value) if whole else None
 
 

@@ -66,6 +66,24 @@ def test_the_core_set_of_either_version_of_control_groups(
     assert sight.cpuset(tmp_path) == cores
 
 
+def test_the_core_set_of_a_cell_that_sees_the_whole_tree_is_its_own(tmp_path: Path) -> None:
+    """Docker with ``--cgroupns=host``: the root of the tree is the host's, with every core."""
+    write(tmp_path, "sys/fs/cgroup/cpuset.cpus.effective", "0-63\n")
+    write(tmp_path, "sys/fs/cgroup/system.slice/docker-1.scope/cpuset.cpus.effective", "4-5\n")
+    write(tmp_path, "proc/self/cgroup", "1:name=systemd:/x\n0::/system.slice/docker-1.scope\n")
+    assert sight.cpuset(tmp_path) == [4, 5]
+    for path in ("/", "/../other.scope", "/gone.scope"):
+        write(tmp_path, "proc/self/cgroup", f"0::{path}\n")
+        assert sight.cpuset(tmp_path) == list(range(64))
+
+
+def test_a_driver_is_asked_where_windows_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sight, "_cuda", lambda: {"devices": ["GPU-1"]})
+    assert sight.look(tmp_path, {})["drivers"] == {}
+    write(tmp_path, "dev/dxg")
+    assert sight.look(tmp_path, {})["drivers"] == {"cuda": ["GPU-1"]}
+
+
 def test_instinct_devices_are_those_whose_render_node_is_here(tmp_path: Path) -> None:
     write(tmp_path, f"{KFD}/0/properties", "simd_count 0\ncpu_cores_count 96\n")
     instinct(tmp_path, 1, 128, unique=0)

@@ -18,7 +18,7 @@ from runner.facts import PreparedImage, Watch
 from runner.hosts import locks
 from runner.interrupt import CancelToken
 from runner.model import Culprit, Fault, Outcome, Stop, Verdict
-from runner.records import PreparedModel, PrepareFailure, Run
+from runner.records import CellRecord, PreparedModel, PrepareFailure, Run
 from runner.runtimes import FakeCell, FakeRuntime
 
 MATRIX = """\
@@ -236,6 +236,22 @@ def test_a_fault_of_the_runner_itself_is_a_record_and_loses_no_other_cell(tmp_pa
     assert done.run.records[0].verdict.cause.startswith("the runner itself failed: KeyError: ")
     trace = done.folder / "cells" / done.run.records[0].cell.slug / "runner-error.txt"
     assert "Traceback" in trace.read_text()
+
+
+def test_a_record_that_cannot_be_written_says_so_and_loses_no_other_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = runs.Folder.write_record
+
+    def full_once(self: runs.Folder, record: CellRecord) -> None:
+        if record.verdict.outcome is Outcome.PASSED and "cpu-a-" in record.cell.slug:
+            raise OSError(28, "No space left on device")
+        write(self, record)
+
+    monkeypatch.setattr(runs.Folder, "write_record", full_once)
+    done = go(tmp_path, GREEN)
+    assert outcomes(done.run) == ["infra", "passed"]
+    assert "of a cell that passed could not be written: [Errno 28]" in done.run.records[0].verdict.cause
 
 
 def unfinished(folder: Path, kill_after: int) -> Path:

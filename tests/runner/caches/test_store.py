@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.caches import Caches, Layer, clear
+from runner.caches import Caches, Layer, clear, tree
 from runner.facts import PreparedImage
 from runner.machine import CpuFacts, Device, Inventory
 from runner.model import Cell, CellSettings, Limits, PlanEntry, Status, Suite
@@ -138,6 +138,50 @@ def test_links_pipes_hard_links_locks_and_odd_names_do_not_get_in(caches: Caches
     assert made.use.kept
     assert made.use.note == "5 files are no plain files or too large: not kept"
     assert given(caches, tmp_path / "2") == {"good": "good"}
+
+
+def test_a_folder_that_became_a_link_is_not_read(caches: Caches, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("secret")
+    made = layer(caches, tmp_path / "1")
+    made.fill()
+    (tmp_path / "1").rmdir()
+    (tmp_path / "1").symlink_to(outside)
+    made.keep()
+    assert (made.use.files_out, made.use.kept) == (0, False)
+
+
+def test_a_path_too_long_for_the_system_is_left_where_it_is(caches: Caches, tmp_path: Path) -> None:
+    made = layer(caches, tmp_path / "1")
+    made.fill()
+    (tmp_path / "1/good").write_text("good")
+    at = os.open(tmp_path / "1", os.O_RDONLY)
+    for _ in range(45):  # 45 * 101 bytes are more than PATH_MAX
+        os.mkdir("d" * 100, dir_fd=at)
+        below = os.open("d" * 100, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    made.keep()
+    assert (made.use.files_out, made.use.kept) == (1, True)
+
+
+def test_a_flood_of_files_is_not_read_to_its_end(
+    caches: Caches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "MAX_BYTES", 1000)
+    read: list[Path] = []
+    plain = tree.read_plain
+
+    def counted(path: Path) -> bytes | None:
+        read.append(path)
+        return plain(path)
+
+    monkeypatch.setattr(tree, "read_plain", counted)
+    made = passed(caches, tmp_path / "1", {f"f{number:02}": "x" * 100 for number in range(50)})
+    assert (len(read), made.use.kept) == (11, False)
+    assert made.use.note == "not kept: more than a layer may hold"
 
 
 def test_a_layer_that_would_be_too_large_stays_as_it_is(caches: Caches, tmp_path: Path) -> None:

@@ -68,3 +68,45 @@ def test_count_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     found = collect(out, tmp_path)
     assert found.names == ("a", "b")
     assert found.remarks == ("left behind c: over the limits on files kept (1 bytes)",)
+
+
+def test_c10_a_folder_that_was_replaced_by_a_link_is_not_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    (elsewhere / "theirs.txt").write_text("not a cell's")
+    into = tmp_path / "attempt"
+    into.mkdir()
+    (into / "out").symlink_to(elsewhere, target_is_directory=True)
+    module.make_readable(into / "out")
+    found = collect(into / "out", into)
+    assert found.names == ()
+    assert found.remarks == ("left behind out: the cell replaced its own folder",)
+    assert (elsewhere / "theirs.txt").exists()
+    assert elsewhere.stat().st_mode & 0o777 == 0o700
+    assert not (into / "out").is_symlink()
+
+
+def test_c10_a_tree_deeper_than_a_path_can_be_costs_no_verdict(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "junit.xml").write_text("<a/>")
+    descriptor = os.open(out, os.O_RDONLY)
+    for _ in range(25):  # 25 x 200 characters: no single path reaches the end
+        os.mkdir("d" * 200, dir_fd=descriptor)
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    os.close(os.open("last.txt", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
+    os.close(descriptor)
+    found = collect(out, tmp_path)
+    assert found.names == ("junit.xml",)
+
+
+def test_c10_two_names_that_become_one_file_and_one_folder(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "a_b").mkdir(parents=True)
+    (out / "a b").write_text("file")
+    (out / "a_b" / "c").write_text("below")
+    found = collect(out, tmp_path)
+    assert found.names == ("a_b",)
+    assert len(found.remarks) == 1

@@ -2,6 +2,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from runner.cells.watch import CellWatch
 from runner.interrupt import CancelToken
 from runner.model import Limits, Proof, Stop
@@ -146,3 +148,13 @@ def test_a_request_to_stop_ends_the_grace_of_a_hung_cell(tmp_path: Path) -> None
     w.cancel.cancel(2)
     assert w.poll(21.5) is Stop.CANCELLED
     assert w.why == "no progress for 20 s, in phase start"
+
+
+@pytest.mark.parametrize("used", ["NaN", "Infinity", "1e300", "1" + "0" * 400, "true", '"9"', "[" * 200_000])
+def test_heartbeats_that_lie_are_no_progress_and_no_crash(tmp_path: Path, used: str) -> None:
+    w = watch(tmp_path)
+    for second in (5, 10, 15, 20):
+        with (tmp_path / "evidence").open("a") as file:
+            file.write(f'{{"event": "heartbeat", "cpu_seconds": {used}}}\n')
+        assert w.poll(second) is None
+    assert w.poll(20.5) is Stop.HUNG

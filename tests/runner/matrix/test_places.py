@@ -19,6 +19,7 @@ HEAD = "version: 1\naxes: {platform: [cpu], case: [a, b]}\nsuite: {proof: tests}
             ["4:21: limits.phases.load 2h is never reached: limits.total 1h ends the cell first"],
         ),
         ("{start: 30m, idle: 30m, total: 30m}", []),
+        ("{total: 1h, phases: {prepare: 2h}}", []),  # bounds the wait for devices, before the cell starts
         ("{total: 10s}", []),  # the defaults of start and idle are more, and nobody wrote them
     ],
 )  # fmt: skip

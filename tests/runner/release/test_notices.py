@@ -14,7 +14,7 @@ from runner.model import Cell
 from runner.pipeline.gate import gate
 from runner.pipeline.noticing import notices
 from runner.pipeline.reading import exit_code, load_report
-from runner.release import Because
+from runner.release import Because, check_folder
 from runner.runtimes import FakeCell
 from tests.runner.release import factory
 
@@ -127,6 +127,23 @@ def test_what_the_probe_says_against_the_table_is_news_of_the_run(
         assert [kind for kind, _ in decide(folder)] == [Because.NOTICE]
 
 
+@pytest.mark.parametrize(
+    ("name", "other", "problem"),
+    [
+        ("prepared", {}, "prepared.json: run.json has other images, probes or models"),
+        ("runtime", "docker ", "plan.json: run.json has another runtime"),
+        ("expect_engine", "9.9", "plan.json: run.json has another expect_engine"),
+    ],
+)
+def test_run_json_alone_cannot_be_changed(tmp_path: Path, name: str, other: object, problem: str) -> None:
+    """The news of a probe, and so a red notice, is made anew from ``run.json``: it must say what was prepared."""
+    folder = factory.go(tmp_path)
+    whole = json.loads((folder / "run.json").read_text())
+    whole["data"][name] = other
+    (folder / "run.json").write_text(json.dumps(whole))
+    assert problem in check_folder(folder, runs.load(folder))
+
+
 def test_images_probe_says_what_is_news(tmp_path: Path) -> None:
     (tmp_path / "suite").mkdir()
     (tmp_path / "suite" / "probe.py").touch()
@@ -194,3 +211,16 @@ def test_a_baseline_of_another_platform_is_compared(tmp_path: Path) -> None:
     assert "4 across platforms" in (here / "summary.md").read_text()
     again, _ = load_report(here)
     assert exit_code(again) is ExitCode.OK
+
+
+def test_a_red_word_about_another_run_stays_red_at_the_gate(tmp_path: Path) -> None:
+    """The gate has no baseline: it cannot make the comparison again, and must not forget that it was red."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    here, there = run_with(tmp_path / "here", 0.0), run_with(tmp_path / "there", 0.6)
+    elsewhere(there)
+    run, _ = load_report(here, baseline=there)
+    runs.Folder(here).write_run(run)
+    assert [text for kind, text in decide(here) if kind is Because.NOTICE] == [
+        notice.text for notice in run.notices if notice.red
+    ]

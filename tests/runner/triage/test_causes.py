@@ -103,6 +103,10 @@ def test_settle_names_cells_that_could_run_and_no_other() -> None:
         (["cannot open /a/x", "cannot open /b/y"], "cannot open ..."),
         (["fault at 0x7f01 here", "fault at 0xdead here"], "fault at ... here"),
         (["one", "one and two"], "one (and 1 wordings like it)"),
+        (["off by -0.5 nats", "off by -0.7 nats"], "off by -0.7..-0.5 nats"),
+        (["diff 1e-05", "diff 3e-06"], "diff 3e-06..1e-05"),
+        (["needs torch 2.11.1", "needs torch 2.11.0"], "needs torch ..."),
+        (["lost expert-5", "lost expert-7"], "lost expert-5..7"),
     ],
 )
 def test_the_line_of_a_cause_is_true_of_all_its_cells(lines: list[str], wanted: str) -> None:

@@ -245,6 +245,9 @@ FIELDS = [
     "nodeid",
     "when",
     "outcome",
+    "sees",
+    "of",
+    "top",
 ]
 EVENTS = st.fixed_dictionaries(
     {
@@ -255,6 +258,7 @@ EVENTS = st.fixed_dictionaries(
                 "engine",
                 "rank",
                 "agreement",
+                "control",
                 "heartbeat",
                 "shutdown",
                 "end",
