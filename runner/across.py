@@ -62,19 +62,19 @@ class Pair:
 def pairs(run: Run) -> tuple[Pair, ...]:
     """Every comparison that the cells of a run allow, in plan order, axis by axis."""
     controls = _controls(run)
-    out: list[Pair] = []
-    for axis, first in (("tp", _narrowest), ("platform", _first), ("quantization", _unquantized)):
-        allowed = _far if axis == "quantization" else _alike
-        for cells in _groups(controls, axis):
-            chosen = first(cells, axis)
-            for cell in cells if chosen else ():
-                if chosen is None or cell == chosen:
-                    continue
-                apart = distance(controls[cell], controls[chosen])
-                if apart is not None:
-                    limit = allowed(controls[cell], controls[chosen])
-                    out.append(Pair(axis=axis, cell=cell, other=chosen, found=apart, allowed=limit))
-    return tuple(out)
+    return tuple(
+        pair
+        for axis, first, allowed in (
+            ("tp", _narrowest, _alike),
+            ("platform", _first, _alike),
+            ("quantization", _unquantized, _far),
+        )
+        for cells in _groups(controls, axis)
+        if (chosen := first(cells, axis)) is not None
+        for cell in cells
+        if cell != chosen
+        and (pair := _pair(axis, (cell, controls[cell]), (chosen, controls[chosen]), allowed)) is not None
+    )
 
 
 def between(run: Run, other: Run) -> tuple[Pair, ...]:
@@ -85,24 +85,13 @@ def between(run: Run, other: Run) -> tuple[Pair, ...]:
     theirs: dict[tuple[tuple[str, str], ...], list[tuple[Cell, Control]]] = {}
     for there, found in _controls(other).items():
         theirs.setdefault(_rest(there, "platform", "model"), []).append((there, found))
-    out = []
-    for cell, control in _controls(run).items():
-        for there, found in theirs.get(_rest(cell, "platform", "model"), ()):
-            alike = cell.get("platform") != there.get("platform")
-            apart = distance(control, found) if alike else None
-            if apart is not None:
-                limit = _alike(control, found)
-                out.append(
-                    Pair(
-                        axis="platform",
-                        cell=cell,
-                        other=there,
-                        found=apart,
-                        allowed=limit,
-                        run_id=other.run_id,
-                    )
-                )
-    return tuple(out)
+    return tuple(
+        pair
+        for cell, control in _controls(run).items()
+        for there, found in theirs.get(_rest(cell, "platform", "model"), ())
+        if cell.get("platform") != there.get("platform")
+        and (pair := _pair("platform", (cell, control), (there, found), _alike, other.run_id)) is not None
+    )
 
 
 def notices(run: Run, baseline: Run | None = None) -> tuple[Notice, ...]:
@@ -133,6 +122,17 @@ def notices(run: Run, baseline: Run | None = None) -> tuple[Notice, ...]:
     )
 
 
+def _pair(
+    axis: str, here: Said, there: Said, allowed: Callable[[Control, Control], Distance], run_id: str = ""
+) -> Pair | None:
+    """Two cells side by side; None where they are not of the same model and texts."""
+    (cell, mine), (other, theirs) = here, there
+    found = distance(mine, theirs)
+    if found is None:
+        return None
+    return Pair(axis=axis, cell=cell, other=other, found=found, allowed=allowed(mine, theirs), run_id=run_id)
+
+
 def _controls(run: Run) -> dict[Cell, Control]:
     """What each cell says, in plan order."""
     order = {entry.cell: at for at, entry in enumerate(run.plan.planned())}
@@ -158,7 +158,7 @@ def _groups(controls: Mapping[Cell, Control], axis: str) -> Iterable[list[Cell]]
     return groups.values()
 
 
-Choice = Callable[[list[Cell], str], Cell | None]
+Said = tuple[Cell, Control]
 
 
 def _first(cells: list[Cell], _axis: str) -> Cell | None:
