@@ -44,7 +44,7 @@ $(VENV)/.done: pyproject.toml runner/version.py
 	scripts/system-packages.sh
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is %d.%d; set PYTHON=" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,nvidia]'
 	touch $@
 
 soak: setup ## kill runners and containers at random: SEEDS=1-100, RESULTS=FILE; ARGS=--private-engine kills a daemon too

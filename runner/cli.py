@@ -37,7 +37,7 @@ def _main(words: list[str]) -> int:
     parser, verbs = make_parser()
     if words and words[0] not in (*verbs, "-h", "--help"):
         words.insert(0, "run")
-    if any(not word or (word.startswith("--") and word.endswith("=")) for word in words):
+    if any(not word.strip() or (word.startswith("--") and word.rstrip().endswith("=")) for word in words):
         parser.error("an argument is empty: is a variable unset?")  # an empty -k would choose every cell
     args = parser.parse_args(words)
     args.words = words
@@ -49,7 +49,7 @@ def _main(words: list[str]) -> int:
         print(error, file=sys.stderr)
         return int(error.exit_code)
     except OSError as error:  # a full disk, a folder taken away: this host's fault, and no cell's
-        print(f"{error.filename or 'this host'}: {error.strerror or error}", file=sys.stderr)
+        print(outlet.host_error(error, getattr(args, "out", None), _cache()), file=sys.stderr)
         return int(ExitCode.HOST)
 
 
@@ -114,7 +114,7 @@ def _run(args: argparse.Namespace) -> int:
             done = pipeline.run(_wish(args), _show, cancel)
     _print_grid(done.run, done.folder, done.past)
     waived = pipeline.waive(done.run, waivers, datetime.now(UTC).date(), interrupted=cancel.signal)
-    print(waived.text(_width()), end="")
+    print(waived.text(outlet.width()), end="")
     return waived.exit_code
 
 
@@ -136,7 +136,7 @@ def _print_grid(run: Run, folder: Path, past: Past) -> None:
         run,
         color=sys.stdout.isatty(),
         plain=outlet.plain(),
-        width=_width(),
+        width=outlet.width(),
         folder=str(folder),
         comparison=past.comparison,
         since=past.since,
@@ -149,7 +149,7 @@ def _plan(args: argparse.Namespace) -> int:
 
     wish = _wish(args)
     if args.diff is not None:
-        print(pipeline.plan_diff(wish, args.diff, _width()), end="")
+        print(pipeline.plan_diff(wish, args.diff, outlet.width()), end="")
         return 0
     seen = pipeline.outlook(wish)
     if args.json:
@@ -160,7 +160,7 @@ def _plan(args: argparse.Namespace) -> int:
             seen.plan,
             runtime="",
             color=sys.stdout.isatty(),
-            width=_width(),
+            width=outlet.width(),
             plain=outlet.plain(),
             order=seen.order,
             cost=seen.cost,
@@ -184,13 +184,8 @@ def _report(args: argparse.Namespace) -> int:
 
     run, past = pipeline.load_report(args.run_dir, args.baseline)
     _print_grid(run, args.run_dir, past)
-    lost = pipeline.lost_files(args.run_dir, run)
-    if lost:
-        print(
-            f"note: {lost} files of attempts are no longer in {args.run_dir}: the verdicts stand as recorded, and the gate"
-            " refuses such a folder",
-            file=sys.stderr,
-        )
+    for note in pipeline.folder_notes(args.run_dir, run):
+        print(f"note: {note}", file=sys.stderr)
     return pipeline.exit_code(run)
 
 
@@ -206,7 +201,7 @@ def _history(args: argparse.Namespace) -> int:
         unread=found.unread,
         color=sys.stdout.isatty(),
         plain=outlet.plain(),
-        width=_width(),
+        width=outlet.width(),
     )
     print(text, end="")
     return 0
@@ -225,7 +220,7 @@ def _gate(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(result.as_json(), indent=2, ensure_ascii=False))
     else:
-        print(result.text(_width()), end="")
+        print(result.text(outlet.width()), end="")
     return result.exit_code
 
 
@@ -277,12 +272,6 @@ def _clean(args: argparse.Namespace) -> int:
     for line in pipeline.clean(images=args.images, compiled=compiled) or ("nothing to remove",):
         print(line)
     return 0
-
-
-def _width() -> int:
-    import shutil
-
-    return max(60, min(shutil.get_terminal_size((100, 24)).columns, 160))
 
 
 _VERBS: Mapping[str, Callable[[argparse.Namespace], int]] = {

@@ -85,12 +85,16 @@ class PrepareError(RunnerError):
     """An image, model or probe could not be made ready. ``fault`` decides the verdict of the cells that need it.
 
     ``culprit`` says more where it is known: the configuration asks for what is not there or not allowed.
+    ``left_behind``: what was started could not be removed and may still hold its devices.
     """
 
-    def __init__(self, message: str, fault: Fault, *, culprit: Culprit | None = None) -> None:
+    def __init__(
+        self, message: str, fault: Fault, *, culprit: Culprit | None = None, left_behind: bool = False
+    ) -> None:
         super().__init__(message)
         self.fault = fault
         self.culprit = culprit
+        self.left_behind = left_behind
 
 
 class BadReport(RunnerError):

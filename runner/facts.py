@@ -1,4 +1,4 @@
-"""The vocabulary of what was observed: exits, reports, evidence, records, runs. Continues :mod:`runner.model`."""
+"""The vocabulary of what is run and what was observed: exits, reports, evidence. Continues :mod:`runner.model`."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class Mount:
 class HandOver:
     """How leased devices reach the container: nodes, numeric groups, mounts, and the visible-devices variables.
 
-    ``how`` names the way chosen (nvidia-runtime, cdi, nodes, kfd, cores, none) and is recorded; ``ulimits`` has soft
-    and hard limit in one (-1: unlimited).
+    ``how`` is the way chosen (nvidia-runtime, cdi, nodes, kfd, cores, none); ``ulimits``: soft and hard (-1: no limit).
     """
 
     how: str = ""
@@ -47,9 +46,8 @@ class HandOver:
 class CellSpec:
     """One thing to run in a fresh container or process group. ``argv`` speaks of paths inside the cell.
 
-    ``out_dir`` and ``log_path`` are host paths; ``out_dir`` must exist and be writable by the cell's user.
-    ``stop_signal`` asks the program to end by itself: the one at which it still writes its report. ``cache_dir``, a host
-    path as well, is the cell's own too: writable, and seen at :data:`runner.vendors.CACHE_DIR`.
+    ``out_dir``, ``log_path`` and ``cache_dir`` are host paths; the cell's user must be able to write to the folders, and
+    sees the last at :data:`runner.vendors.CACHE_DIR`. ``stop_signal``: the one at which the program writes its report.
     """
 
     name: str
@@ -92,8 +90,7 @@ class CellExit:
     """How a cell ended, without judging it.
 
     ``exit_code`` is the process's own (128+n where a signal ended it); None where it never started or is not known.
-    ``fault`` is set when the runtime itself failed; ``message`` then says how in one line. ``left_behind`` is True
-    where what was started could not be removed and may still hold its devices.
+    ``fault``: the runtime itself failed, ``message`` says how in one line. ``left_behind``: it may still hold devices.
     """
 
     exit_code: int | None
@@ -111,14 +108,16 @@ class CellExit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedImage:
-    """An image (or venv) ready to run. ``digest`` names its content; ``how`` says built, pulled, cached or venv.
+    """An image (or venv) ready to run; ``how`` says built, pulled, cached or venv.
 
+    ``digest`` names its content: a registry's digest where one gave it. ``id`` is the engine's own name, "" for the same.
     ``engine_digest`` is over the host folders that hold the engine where it is mounted and not in the image.
     """
 
     ref: str
     digest: str
     how: str
+    id: str = ""
     seconds: float = 0.0
     base: str = ""
     python: str = "python3"
@@ -139,10 +138,7 @@ class Runtime(Protocol):
         ...
 
     def image(self, ref: str, log_path: Path, watch: Watch | None = None) -> PreparedImage:
-        """Build, pull or find an image, and end that when the watch says so.
-
-        Raises :class:`runner.errors.PrepareError`, also where it was ended.
-        """
+        """Build, pull or find an image. Raises :class:`runner.errors.PrepareError`, also where the watch ended that."""
         ...
 
     def keep(self, image: PreparedImage, labels: Mapping[str, str]) -> Callable[[], str]:
@@ -245,7 +241,7 @@ class RankFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What the cell reported about itself while running, apart from pass and fail."""
+    """What the cell reported about itself while running. ``conflicts``: how its engines differ, where it had several."""
 
     started: bool = False
     ended: bool = False
@@ -265,9 +261,11 @@ class Evidence:
     logprob_bound: float | None = None
     control: Control | None = None
     children_left: int | None = None
+    memory_left: tuple[str, ...] | None = None
     first_event_at: float | None = None
     last_event_at: float | None = None
     bad_lines: int = 0
+    conflicts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,7 +281,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellFacts:
-    """Everything the verdict rests on. None: not there; ``report_problem`` says what was wrong with the report."""
+    """Everything the verdict rests on. None: not there. ``compared``: a reference of the model's answers is known."""
 
     exit: CellExit
     proof: Proof
@@ -298,3 +296,4 @@ class CellFacts:
     finding: Finding | None = None
     expect_engine: str | None = None
     given: Given | None = None
+    compared: bool = False

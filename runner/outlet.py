@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import math
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -43,6 +46,42 @@ class Outlet:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
+
+
+def host_error(error: OSError, out: Path | None, cache: Path) -> str:
+    """One line on a fault of this host: where, what, and what to do. ``out`` is where run folders go, if anywhere.
+
+    A write or close that fails does not say which file it was: then those folders are named whose disk has no room.
+    """
+    what = error.strerror or str(error)
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return f"{error.filename or 'this host'}: {what}"
+    import tempfile  # these two are needed by few, and --help should be quick
+
+    folders = (*([out] if out else []), cache, Path(tempfile.gettempdir()))
+    full = [path for path in folders if _free(path) < _ROOM] or folders
+    where = error.filename or " or ".join(map(str, full))
+    return f"{where}: {what}: free some, or choose other folders (--out, VLLM_MATRIX_CACHE, TMPDIR)"
+
+
+_ROOM = 1 << 20
+"""Bytes free below which a disk is taken for full: a file may fail to fit where a few blocks are left."""
+
+
+def _free(path: Path) -> float:
+    import shutil
+
+    for place in (path, *path.resolve().parents):
+        with suppress(OSError):
+            return shutil.disk_usage(place).free
+    return math.inf
+
+
+def width() -> int:
+    """Columns to write for."""
+    import shutil
+
+    return max(60, min(shutil.get_terminal_size((100, 24)).columns, 160))
 
 
 def install() -> None:

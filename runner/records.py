@@ -11,6 +11,9 @@ from runner.facts import CellExit, Evidence, PreparedImage, Tally, TestCase
 from runner.machine import Given, Inventory
 from runner.model import Cell, Culprit, Plan, Verdict
 
+CAUSE_CHARS = 400
+"""Characters of a verdict's cause, at most: one line, all of which the gate searches for a waiver's pattern."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheUse:
@@ -65,6 +68,16 @@ class CellRecord:
     attempts: tuple[Attempt, ...] = ()
     refused: bool = False
     duration_s: float = 0.0
+
+    @property
+    def ran_s(self) -> float:
+        """Seconds that its attempts ran: what it took, without waiting for devices that others held."""
+        return sum(attempt.exit.duration_s for attempt in self.attempts if attempt.exit)
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds before its containers started; next to nothing where its devices were free."""
+        return sum(attempt.phases.get("prepare", 0.0) for attempt in self.attempts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,9 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 out=reports/buildkite-${BUILDKITE_JOB_ID:-local}
+# A build that is cancelled: the agent signals the whole process group. The runner stops its cells and writes its
+# folder; this shell waits for it, and annotates what is known.
+trap : TERM INT
 make setup || exit 75
 # Not `make run`: make turns every exit code into 2, and Buildkite retries by exit code.
 # shellcheck disable=SC2086 # MATRIX_ARGS is a list of words

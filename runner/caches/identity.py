@@ -26,7 +26,7 @@ def identity(
     held = [device for device in inventory.devices if device.id in device_ids]
     kinds = sorted({f"{device.name} {device.capability or device.gfx}".strip() for device in held})
     return {
-        "image": image.digest,
+        "image": image.id or image.digest,
         "engine": image.engine_digest,
         "probed": " ".join(f"{key}={probe[key]}" for key in PROBED if probe.get(key)),
         "platform": name,

@@ -18,6 +18,13 @@ MAX_TOTAL_BYTES = 600 << 20
 MAX_SHOWN = 300
 """Characters of a name in a remark."""
 
+JUDGED = frozenset({"junit.xml", "evidence.jsonl", "tests.jsonl"})
+"""What the verdict rests on is taken first: no number of other files may cost it its place."""
+RUNNERS = frozenset({"log.txt", "log.txt.tail", "cell-input.json", "in", "matrix", "cache", "out"})
+"""What the runner itself puts into the folder of an attempt."""
+APART = "cell-"
+"""In front of a name that is not free. A file keeps its folders: ``a/b`` becomes ``cell-a/b``."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
@@ -46,20 +53,38 @@ def collect(out: Path, into: Path) -> Collected:
             if refusal:
                 remarks.append(f"left behind {shown}: {refusal}")
                 continue
-            target = into / safe_name(name)
+            target = _place(into, safe_name(name))
             target.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(PermissionError):
                 path.chmod(0o644)
             path.rename(target)
-        except OSError as error:  # a path that is too long, or two names that become one file and one folder
+        except OSError as error:  # a path that is too long
             remarks.append(f"left behind {shown}: {error.strerror}")
             continue
-        names.append(target.relative_to(into).as_posix())
+        kept = target.relative_to(into).as_posix()
+        if kept != safe_name(name):
+            remarks.append(f"{shown} is kept as {kept}: its name is taken")
+        names.append(kept)
         total += info.st_size
     shutil.rmtree(out, ignore_errors=True)
     if out.exists():
         remarks.append(f"could not remove {out}; remove it by hand")
     return Collected(names=tuple(names), remarks=tuple(remarks))
+
+
+def _place(into: Path, name: str) -> Path:
+    """Where a file is kept: under its name, or under :data:`APART` in front of it where that is the runner's or taken."""
+    while name.split("/", 1)[0] in RUNNERS or _taken(into, name):
+        name = APART + name
+    return into / name
+
+
+def _taken(into: Path, name: str) -> bool:
+    above = list((into / name).relative_to(into).parents)[:-1]
+    return os.path.lexists(into / name) or any(
+        os.path.lexists(into / each) and ((into / each).is_symlink() or not (into / each).is_dir())
+        for each in above
+    )
 
 
 def _refusal(info: os.stat_result, kept: int, total: int) -> str:
@@ -93,9 +118,10 @@ def make_readable(out: Path) -> None:
 
 
 def _walk(out: Path) -> list[Path]:
+    """All files and links, in the order in which they are taken."""
     found = []
     for folder, folders, files in os.walk(out, followlinks=False):
         here = Path(folder)
         found += [here / name for name in files]
         found += [here / name for name in folders if os.path.islink(here / name)]  # noqa: PTH114 - never raises
-    return sorted(found)
+    return sorted(found, key=lambda path: (path.relative_to(out).as_posix() not in JUDGED, path))

@@ -51,6 +51,7 @@ def facts_of(
         finding=finding,
         expect_engine=expect_engine,
         given=given,
+        compared=entry.settings.model is not None and entry.settings.model.recipe is not None,
     )
 
 

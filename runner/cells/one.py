@@ -6,16 +6,16 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 from runner import verdict
 from runner.cells.caching import CacheLayer, Caching, forget, settled
+from runner.cells.clean import clean_folder
 from runner.cells.collect import collect
 from runner.cells.gather import facts_of, failing_of, hashes_of
+from runner.cells.hosting import Held, Hosting, blamed, failed_on
 from runner.cells.redact import Redactor, chosen
 from runner.cells.spec import IN_CELL, Place, build
 from runner.cells.watch import CellWatch
@@ -27,38 +27,8 @@ from runner.model import Culprit, Outcome, PlanEntry, Stop, Verdict
 from runner.records import Attempt, CellRecord, Prepared
 from runner.vendors import CACHE_DIR, VENDORS
 
-
-class Held(Protocol):
-    """Devices and cores that one attempt holds."""
-
-    hand_over: HandOver
-    given: Given | None
-    device_ids: tuple[str, ...]
-    remarks: tuple[str, ...]
-
-    def after(self) -> tuple[str, ...]:
-        """Remarks on what the cell left on its devices, once it is gone."""
-        ...
-
-    def abandon(self) -> None:
-        """Keep the devices out of use: the cell could not be removed."""
-        ...
-
-
-class Hosting(Protocol):
-    """Gives a cell its devices for as long as one attempt runs."""
-
-    def lease(self, entry: PlanEntry) -> AbstractContextManager[Held]:
-        """Wait for devices and hold them. Raises :class:`PrepareError` where there is no way to have them."""
-        ...
-
-    def blame(self, device_ids: tuple[str, ...], cause: str) -> None:
-        """Count a host fault, with its words, against the devices it happened on."""
-        ...
-
-
 KEPT_REMARKS = 10
-"""Remarks on files left behind that a verdict carries; more would drown the cause."""
+"""Remarks of a kind on files that a verdict carries, before the number of the rest; more would drown the cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,16 +63,25 @@ def run_cell(entry: PlanEntry, folder: Path, work: CellWork) -> CellRecord:
     secrets = chosen(entry.settings.secrets, work.environ)
     redactor = Redactor(secrets)
     forget(folder)
-    redactor.folder(folder)  # what an attempt that was cut off with its runner has left
+    for remark in clean_folder(folder, redactor):  # what an attempt that was cut off with its runner has left
+        work.note(f"{entry.cell.id}: {remark}")
     retries = work.infra_retries
     while True:
         attempt = redactor.value(
-            _attempt(entry, folder, _next_number(folder), replace(work, environ=secrets), redactor)
+            _attempt(
+                entry,
+                folder,
+                _next_number(folder),
+                replace(work, environ=secrets),
+                redactor,
+                failed_on(attempts),
+            )
         )
         attempts.append(attempt)
+        again = attempt.verdict.outcome is Outcome.INFRA and blamed(entry, attempt, work.hosting)
         if work.cancel.cancelled():
             break
-        if attempt.verdict.outcome is Outcome.INFRA and retries:
+        if again and retries:
             retries -= 1
             work.note(f"{entry.cell.id}: {attempt.verdict.cause}; trying again")
         elif len(attempts) - (work.infra_retries - retries) >= work.repeat or (
@@ -115,6 +94,11 @@ def run_cell(entry: PlanEntry, folder: Path, work: CellWork) -> CellRecord:
         attempts=tuple(attempts),
         duration_s=round(time.monotonic() - began, 3),
     )
+
+
+def _few(remarks: tuple[str, ...]) -> tuple[str, ...]:
+    more = len(remarks) - KEPT_REMARKS
+    return (*remarks[:KEPT_REMARKS], f"and {more} more remarks like the last") if more > 0 else remarks
 
 
 def _next_number(folder: Path) -> int:
@@ -137,7 +121,9 @@ def _without_container(entry: PlanEntry, work: CellWork) -> Verdict | None:
     return next((failure.verdict for failure in failures if failure is not None), None)
 
 
-def _attempt(entry: PlanEntry, folder: Path, number: int, work: CellWork, redactor: Redactor) -> Attempt:
+def _attempt(
+    entry: PlanEntry, folder: Path, number: int, work: CellWork, redactor: Redactor, avoid: tuple[str, ...]
+) -> Attempt:
     begun_s = time.time()
     here = folder / f"attempt-{number}"
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -152,21 +138,19 @@ def _attempt(entry: PlanEntry, folder: Path, number: int, work: CellWork, redact
     )
     started_s = begun_s
     try:
-        with _places(here, entry, work) as place, work.hosting.lease(entry) as held:
+        with _places(here, entry, work) as place, work.hosting.lease(entry, avoid) as held:
             device_ids, given, started_s = held.device_ids, held.given, time.time()
             layer = _layer(entry, place, held, work)
             ended = _run(entry, place, number, held.hand_over, work, redactor)
             remarks += held.remarks + held.after()
             if ended.left_behind:
-                held.abandon()
-            remarks += collect(place.out, here).remarks[:KEPT_REMARKS]
-        remarks += tuple(f"a secret was taken out of {name}" for name in redactor.folder(here)[:KEPT_REMARKS])
+                held.abandon(ended.handle)
+            remarks += _few(collect(place.out, here).remarks)
+        remarks += _few(clean_folder(here, redactor))
     except PrepareError as error:
         ended = CellExit(exit_code=None, duration_s=0.0, fault=error.fault, message=str(error))
     facts = facts_of(entry, here, ended, work.expect_engine, given)
     judged = verdict.judge(facts)
-    if judged.outcome is Outcome.INFRA:
-        work.hosting.blame(device_ids, judged.cause)
     cache = settled(layer, here / "cache", judged, secrets=bool(work.environ)) if layer else None
     return Attempt(
         number=number,

@@ -8,16 +8,15 @@ from runner.hosts.assign import Assigner, Held, widths
 from runner.hosts.cpu import format_cores, parse_cores
 from runner.hosts.devices import memory_gib, of_platform, physical
 from runner.hosts.doctor import describe, problems
-from runner.hosts.faults import DeviceFault, device_fault
 from runner.hosts.handover import hand_over, hand_over_process, hidden_env, rank_cores
-from runner.hosts.health import Condition, Decision, Process, Reading, charges, decide, set_aside, settle
+from runner.hosts.health import Condition, Decision, Process, Reading, charges, decide, settle
 from runner.hosts.lease import Lease, Request
 from runner.hosts.leases import Leases
 from runner.hosts.locks import LeaseError, lease_folder
 from runner.hosts.offers import HostOffer, offer
 from runner.hosts.read import facts, inventory
 from runner.hosts.readings import read_health
-from runner.hosts.records import Holder, HolderState, Owner, owner_alive, process_started
+from runner.hosts.records import Holder, HolderState, LeaseOwner, Means, process_started
 from runner.hosts.sources import LiveHost, RecordedHost, Source, live
 from runner.hosts.tickets import Ticket
 from runner.hosts.topology import choose, groups, widest
@@ -26,16 +25,16 @@ __all__ = [
     "Assigner",
     "Condition",
     "Decision",
-    "DeviceFault",
     "Held",
     "Holder",
     "HolderState",
     "HostOffer",
     "Lease",
     "LeaseError",
+    "LeaseOwner",
     "Leases",
     "LiveHost",
-    "Owner",
+    "Means",
     "Process",
     "Reading",
     "RecordedHost",
@@ -46,7 +45,6 @@ __all__ = [
     "choose",
     "decide",
     "describe",
-    "device_fault",
     "facts",
     "format_cores",
     "groups",
@@ -59,14 +57,12 @@ __all__ = [
     "memory_gib",
     "of_platform",
     "offer",
-    "owner_alive",
     "parse_cores",
     "physical",
     "problems",
     "process_started",
     "rank_cores",
     "read_health",
-    "set_aside",
     "settle",
     "widest",
     "widths",

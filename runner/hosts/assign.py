@@ -7,11 +7,10 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from runner.errors import PrepareError
 from runner.facts import HandOver
-from runner.hosts.faults import device_fault
 from runner.hosts.handover import hand_over, hand_over_process
 from runner.hosts.health import Reading, charges, settle
 from runner.hosts.lease import Lease, Request
@@ -32,6 +31,9 @@ POLL_S = 0.5
 Health = Callable[[tuple[Device, ...]], Mapping[str, Reading]]
 """Looks at devices once; must return in bounded time."""
 
+OWN_LEFT_S = 30.0
+"""How long a cell waits for what an earlier one of this very runner left, which could not be removed."""
+
 FAULTS_BEFORE_ASIDE = 2
 """Host faults after which a device is used no more in this run."""
 
@@ -47,6 +49,7 @@ class Held:
     _lease: Lease
     _before: Mapping[str, Reading] = field(default_factory=dict)
     _read: Health = read_health
+    _unremoved: set[str] = field(default_factory=set)
 
     def after(self) -> tuple[str, ...]:
         """Look at the devices again, once the cell is gone, and charge it with what it left there."""
@@ -57,9 +60,10 @@ class Held:
                 remarks += charges(self._before[device.id], readings[-1])
         return tuple(remarks)
 
-    def abandon(self) -> None:
-        """Keep the devices out of use: the cell could not be removed and may still hold them."""
+    def abandon(self, handle: str) -> None:
+        """Keep the devices out of use until a clean-up has removed the cell, which may still hold them."""
         self._lease.abandon()
+        self._unremoved.add(handle)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,17 +104,19 @@ class Assigner:
         return {"core": self._core_count(entry)}
 
     @contextlib.contextmanager
-    def lease(self, entry: PlanEntry) -> Iterator[Held]:
+    def lease(self, entry: PlanEntry, avoid: tuple[str, ...] = ()) -> Iterator[Held]:
         """Hold healthy devices and cores for one attempt; waits for other runners of this host, until cancelled.
+
+        Devices to ``avoid``, on which the cell has failed, are taken only where no others are free.
 
         Raises:
             PrepareError: this can never be had here, a device is not healthy, or there is no way to hand it over.
 
         """
         platform, ranks, healthy = entry.cell.get("platform"), _ranks(entry), False
+        limit_s = entry.settings.limits.phase_s.get("prepare", math.inf)
         while not healthy:
-            limit_s = entry.settings.limits.phase_s.get("prepare", math.inf)
-            with self._wait(self._request(entry), platform, entry.cell.id, limit_s) as lease:
+            with self._wait(self._request(entry), platform, entry.cell.id, limit_s, avoid) as lease:
                 if self.cancelled():
                     yield Held(hand_over=HandOver(how="none"), _lease=lease)
                     return
@@ -137,6 +143,7 @@ class Assigner:
             _lease=lease,
             _before=before,
             _read=self.health,
+            _unremoved=self.leases.unremoved,
         )
 
     @contextlib.contextmanager
@@ -147,23 +154,29 @@ class Assigner:
         else:
             request = Request(cores=self.inventory.cpu.cores, core_count=1)
         with self._wait(request, platform, f"probe of {platform}") as lease:
-            yield self._hand_over(platform, lease, 1)
+            try:
+                yield self._hand_over(platform, lease, 1)
+            except PrepareError as error:
+                if error.left_behind:
+                    lease.abandon()
+                raise
 
-    def blame(self, device_ids: tuple[str, ...], cause: str) -> None:
-        """Count a host fault of a cell against its devices: with repeated faults they are set aside.
+    def blame(
+        self, entry: PlanEntry, device_ids: tuple[str, ...], cause: str, *, lasts: bool, closes: bool
+    ) -> bool:
+        """Count a host fault of a cell against its devices: with repeated faults they are set aside (F05).
 
-        Words of an engine that no second try can mend do so at once, and where they are about the host and not about
-        one device, no other cell of that platform is tried here (F05).
+        One that ``lasts`` does so at once, and where it ``closes`` the host no other cell of that platform is tried
+        here. Gives whether this host has other devices for the cell, or may use the same again.
         """
-        known = device_fault(cause)
-        final = known is not None and not known.retry_same_host and not known.ours
         for device in self.inventory.devices:
             if device.id in device_ids:
                 self._faults[device.id] += 1
-                if final or self._faults[device.id] >= FAULTS_BEFORE_ASIDE:
+                if lasts or self._faults[device.id] >= FAULTS_BEFORE_ASIDE:
                     self._aside.setdefault(device.id, cause)
-                if final and known is not None and not known.one_device:
+                if lasts and closes:
                     self._blocked.setdefault(device.platform, cause)
+        return not self._never(self._request(entry), entry.cell.get("platform"))
 
     def _look(self, devices: tuple[Device, ...]) -> tuple[Mapping[str, Reading], tuple[str, ...], bool]:
         """Readings of leased devices, what is to be said of them, and whether all may be used."""
@@ -228,26 +241,46 @@ class Assigner:
         return "; ".join([never, *aside]) if never else ""
 
     @contextlib.contextmanager
-    def _wait(self, request: Request, platform: str, cell: str, limit_s: float = math.inf) -> Iterator[Lease]:
-        never = self._never(request, platform)
-        if never:
+    def _wait(
+        self,
+        request: Request,
+        platform: str,
+        cell: str,
+        limit_s: float = math.inf,
+        avoid: tuple[str, ...] = (),
+    ) -> Iterator[Lease]:
+        if never := self._never(request, platform):
             msg = f"{cell}: {never}"
             raise PrepareError(msg, Fault.DEVICE)
         try:
-            lease = self._acquire(request, cell, time.monotonic() + limit_s)
+            lease = self._elsewhere(request, cell, avoid) or self._acquire(
+                request, cell, time.monotonic() + limit_s
+            )
         except LeaseError as error:
             raise PrepareError(str(error), Fault.DISK) from error
         with lease or Lease("cancelled") as held:
             yield held
 
+    def _elsewhere(self, request: Request, cell: str, avoid: tuple[str, ...]) -> Lease | None:
+        others = tuple(device for device in request.devices if device.id not in avoid)
+        if others == request.devices:
+            return None
+        return self.leases.try_acquire(replace(request, devices=others), cell=cell)
+
     def _acquire(self, request: Request, cell: str, until_s: float) -> Lease | None:
         lease = self.leases.try_acquire(request, cell=cell)
         if lease is not None:
             return lease
+        own_left_s = time.monotonic() + OWN_LEFT_S
         with self.leases.queue(request) as ticket:
             while lease is None and not self.cancelled():
                 if time.monotonic() > until_s:
                     msg = f"{cell}: nothing of what it needs became free within its limit (limits.phases.prepare)"
+                    raise PrepareError(msg, Fault.DEVICE)
+                left = self.leases.left_by_me() if time.monotonic() > own_left_s else ()
+                if left and (never := request.without(left).never()):
+                    names = ", ".join(sorted({owner.thing for owner in left}))
+                    msg = f"{cell}: {never}; an earlier cell could not be removed and may use {names}"
                     raise PrepareError(msg, Fault.DEVICE)
                 time.sleep(POLL_S)
                 self.clean_up()
@@ -264,5 +297,4 @@ def widths(inventory: Inventory) -> dict[str, int]:
 
 
 def _ranks(entry: PlanEntry) -> int:
-    text = entry.cell.get("tp", "1")
-    return int(text) if text.isdecimal() else 1
+    return int(text) if (text := entry.cell.get("tp", "1")).isdecimal() else 1

@@ -15,7 +15,7 @@ from runner.machine import Device, Inventory
 from runner.vendors import VENDORS
 
 REMEDIES: tuple[tuple[str, str], ...] = (
-    ("nvidia-ml-py is not installed", "install the extra: pip install 'vllm-matrix-runner[nvidia]'"),
+    ("nvidia-ml-py is not installed", "install it beside the runner: pip install nvidia-ml-py"),
     ("no NVIDIA driver", "install the driver if this host has an NVIDIA GPU (`lspci | grep -i nvidia`)"),
     ("Driver/library version mismatch", "the driver was upgraded under a running kernel: reboot"),
     ("a GPU or the driver hangs", "see `dmesg | grep -i xid`; drain the host and reboot it"),
@@ -83,7 +83,7 @@ def problems(
             found.append(f"{reading.device}: {decision.text}")
     for holder in holders:
         if holder.state is not HolderState.LIVE:
-            found.append(f"{holder}: `clean` removes what still runs of it and frees it")
+            found.append(f"{holder}: `clean` removes what still runs of it and frees it, or says why not")
     for platform in dict.fromkeys(device.platform for device in inventory.devices):
         mine = tuple(device for device in inventory.devices if device.platform == platform)
         if len(mine) > widest(mine):

@@ -7,8 +7,7 @@ and nothing here ends a process: a holder is named, and whoever owns it decides.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -156,8 +155,3 @@ def charges(before: Reading, after: Reading) -> tuple[str, ...]:
     if after.problem and not before.problem:
         found.append(f"{after.device}: {after.problem}")
     return tuple(found)
-
-
-def set_aside(faults: Iterable[str], limit: int = 2) -> frozenset[str]:
-    """Devices with so many host faults that cells go elsewhere. ``faults`` names a device once per fault."""
-    return frozenset(device for device, count in Counter(faults).items() if count >= limit)

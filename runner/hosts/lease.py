@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
 from runner.hosts.devices import physical
 from runner.hosts.locks import LeaseError, open_lock, read_record, try_lock, write_record
-from runner.hosts.records import Owner, read_owner, write_owner
+from runner.hosts.records import LeaseOwner, read_owner, write_owner
 from runner.hosts.topology import widest
 from runner.machine import Device
 
@@ -40,6 +41,16 @@ class Request:
             return f"needs {self.memory_bytes >> 20} MiB of host memory of {self.memory_total >> 20}"
         return ""
 
+    def without(self, held: Collection[LeaseOwner]) -> Request:
+        """The same of what is left where all that is taken away."""
+        things, memory = {each.thing for each in held}, sum(each.memory_bytes for each in held)
+        return replace(
+            self,
+            devices=tuple(device for device in self.devices if device.id not in things),
+            cores=tuple(core for core in self.cores if f"core {core}" not in things),
+            memory_total=self.memory_total and max(1, self.memory_total - memory),
+        )
+
 
 @dataclass(slots=True)
 class Grip:
@@ -48,7 +59,7 @@ class Grip:
     thing: str
     descriptors: list[int] = field(default_factory=list)
 
-    def write(self, owner: Owner) -> None:
+    def write(self, owner: LeaseOwner) -> None:
         """Say whose it is. Raises :class:`OSError` on a full disk."""
         write_record(self.descriptors[0], write_owner(owner))
 
@@ -144,7 +155,7 @@ def binding(record: bytes, boot_id: str) -> bool:
     return bool(record) and (owner is None or owner.boot_id == boot_id)
 
 
-def sign(lease: Lease, folder: Path, owner: Owner) -> Lease:
+def sign(lease: Lease, folder: Path, owner: LeaseOwner) -> Lease:
     """Write who holds it into each of its files. On a full disk nothing is leased: raises :class:`LeaseError`."""
     owner = replace(owner, lease=lease.id)
     try:

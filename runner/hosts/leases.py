@@ -7,6 +7,7 @@ and waits for the rest.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from runner.hosts.lease import Grip, Lease, Request, binding, core_files, device_files, grip, sign
 from runner.hosts.locks import LeaseError, gate, make_folder, opened, read_record, try_lock
-from runner.hosts.records import Holder, HolderState, Owner, process_started, read_owner
+from runner.hosts.records import Holder, HolderState, LeaseOwner, Means, process_started, read_owner
 from runner.hosts.sources import Source, live
 from runner.hosts.tickets import Ticket, Wanted, ahead, unclaimed, unclaimed_cores
 from runner.hosts.topology import choose
@@ -26,15 +27,24 @@ from runner.machine import Device
 _numbers = itertools.count(1)
 
 KINDS = ("device-", "core-", "memory-")
+UNKNOWN = Means()
 
 
 class Leases:
     """The leases of one folder. Any number of processes, threads and objects may use it at once."""
 
-    def __init__(self, folder: Path, *, run: str = "", source: Source = live, wait_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        run: str = "",
+        means: Means = UNKNOWN,
+        source: Source = live,
+        wait_s: float = 5.0,
+    ) -> None:
         self.folder = make_folder(folder)
         self._wait_s = wait_s
-        self._me = Owner(
+        self._me = LeaseOwner(
             lease="",
             thing="",
             pid=os.getpid(),
@@ -42,7 +52,14 @@ class Leases:
             boot_id=(source.text("/proc/sys/kernel/random/boot_id") or "").strip(),
             hostname=(source.text("/proc/sys/kernel/hostname") or "").strip(),
             run=run,
+            uid=os.geteuid(),
+            runtime=means.runtime,
+            engine=means.engine,
+            namespace=means.namespace,
         )
+        self._said: set[str] = set()
+        self.unremoved: set[str] = set()
+        """Handles of cells of this runner that could not be removed: a clean-up tries again."""
 
     def try_acquire(self, request: Request, *, cell: str = "", ticket: Ticket | None = None) -> Lease | None:
         """All that is asked for, or None at once, with nothing held. Raises :class:`LeaseError`.
@@ -79,6 +96,12 @@ class Leases:
         """What dead owners left. Remove what still runs of them first, then :meth:`forget` each."""
         return tuple(holder for holder in self.holders() if holder.state is not HolderState.LIVE)
 
+    def left_by_me(self) -> tuple[LeaseOwner, ...]:
+        """What this very process let go with its record: a cell of it could not be removed."""
+        me = (self._me.pid, self._me.started, self._me.boot_id)
+        owners = (each.owner for each in self.orphans())
+        return tuple(each for each in owners if each and (each.pid, each.started, each.boot_id) == me)
+
     def forget(self, orphan: Holder) -> bool:
         """Free what a dead owner left. False where it has changed hands since, or lives."""
         with gate(self.folder, self._wait_s) as mine:
@@ -89,19 +112,31 @@ class Leases:
                     return False
                 os.ftruncate(descriptor, 0)
             if orphan.path.name.startswith("memory-"):
-                orphan.path.unlink(missing_ok=True)  # named for one lease: no other can mean it
+                # Named for one lease: no other can mean it. Another user's stays, empty, in a sticky folder.
+                with contextlib.suppress(OSError):
+                    orphan.path.unlink()
             return True
 
     def reclaim(
-        self, dead: Iterable[Holder], still_runs: Callable[[Owner | None], bool]
-    ) -> tuple[Holder, ...]:
-        """Free what dead owners left and nothing runs on any more; gives what was freed.
+        self, dead: Iterable[Holder], why_kept: Callable[[LeaseOwner | None], str]
+    ) -> tuple[tuple[Holder, ...], tuple[str, ...]]:
+        """Free what dead owners left where nothing runs on it any more; gives what was freed, and lines on what is kept.
 
         ``dead`` are the :meth:`orphans` of before the clean-up: an owner that died since was alive to it, and what
-        runs of that one was not removed. ``still_runs`` is asked per owner; None stands for an owner whose record is
-        cut: it then answers for any container of this tool that has no living owner.
+        runs of that one was not removed. ``why_kept`` is asked per owner and gives the reason why something may still
+        run; None stands for an owner whose record is cut. A line is given once, however often this is called.
         """
-        return tuple(each for each in dead if not still_runs(each.owner) and self.forget(each))
+        freed: list[Holder] = []
+        lines: list[str] = []
+        for each in dead:
+            if not (why := why_kept(each.owner)):
+                freed += [each] if self.forget(each) else []
+                continue
+            line = f"{each}: {why}; once nothing of it runs, `truncate -s 0 {each.path}` frees it"
+            if line not in self._said:
+                self._said.add(line)
+                lines.append(line)
+        return tuple(freed), tuple(lines)
 
     def _holders(self) -> Iterator[Holder]:
         for path in sorted(path for path in self.folder.glob("*.lock") if path.name.startswith(KINDS)):

@@ -15,8 +15,12 @@ from runner.hosts.sources import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """What a lock file holds. ``started`` is the owner's start in clock ticks since boot, ``since`` UTC time."""
+class LeaseOwner:
+    """What a lock file holds. ``started`` is the owner's start in clock ticks since boot, ``since`` UTC time.
+
+    ``runtime`` and ``engine`` say what runs the cell: the runtime's name, and the address of the engine whose containers
+    they are. Records of before these fields were written have the defaults, which stand for "not known".
+    """
 
     lease: str
     thing: str
@@ -28,7 +32,20 @@ class Owner:
     cell: str = ""
     since: str = ""
     memory_bytes: int = 0
+    runtime: str = ""
+    engine: str = ""
+    namespace: str = ""
+    uid: int = -1
     version: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """By what the cells of a runner run, and from where: what shows later whether one of them still does."""
+
+    runtime: str = ""
+    engine: str = ""
+    namespace: str = ""
 
 
 class HolderState(StrEnum):
@@ -45,7 +62,7 @@ class Holder:
 
     path: Path
     state: HolderState
-    owner: Owner | None = None
+    owner: LeaseOwner | None = None
     raw: bytes = b""
 
     def __str__(self) -> str:
@@ -59,16 +76,16 @@ class Holder:
         return f"{thing} is held by {whose}" + ("" if self.state is HolderState.LIVE else f" ({self.state})")
 
 
-def read_owner(raw: bytes) -> Owner | None:
+def read_owner(raw: bytes) -> LeaseOwner | None:
     """The record of a lock file, or None where it is cut, foreign or of another version."""
     try:
-        owner = loads(raw, Owner)
+        owner = loads(raw, LeaseOwner)
     except (ValueError, UnicodeDecodeError):
         return None
     return owner if owner.version == 1 else None
 
 
-def write_owner(owner: Owner) -> bytes:
+def write_owner(owner: LeaseOwner) -> bytes:
     """One line of JSON."""
     return dumps(owner, indent=0)
 
@@ -78,9 +95,3 @@ def process_started(source: Source, pid: int) -> int | None:
     text = source.text(f"/proc/{pid}/stat") or ""
     words = text.rpartition(")")[2].split()  # the name in front may hold spaces and brackets
     return int(words[19]) if len(words) > 19 and words[0] not in ("Z", "X") else None
-
-
-def owner_alive(source: Source, *, pid: int, started: int, boot_id: str) -> bool:
-    """Whether the very process that wrote a record or a label still lives: same boot, same number, same start."""
-    here = (source.text("/proc/sys/kernel/random/boot_id") or "").strip()
-    return bool(here) and boot_id == here and process_started(source, pid) == started

@@ -2,7 +2,7 @@
 
 Events and their fields (every line also has `t`, unix seconds, and `event`):
 start {schema, pid, cell, sees}; phase {phase, state, seconds}; engine {...}; rank {...}; generation {prompt, tokens, logprobs};
-agreement {...}; heartbeat {cpu_seconds, phase}; shutdown {seconds, children_left}; end {}.
+agreement {...}; control {...}; heartbeat {cpu_seconds, phase}; shutdown {seconds, children_left, left}; end {}.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ _SHORT_CHARS = 200
 _NOTES = 5
 _HOLDS_TESTS = {"suite", "document"}
 _HOLDS_TEXT = {"result", "text"}
+_IDLE = {words.SKIPPED, words.XFAILED}
 
 
 class Handler:
@@ -199,7 +200,7 @@ class Handler:
     def _close_case(self) -> None:
         scan_, attrs, suite = self.scan, self._attrs, self._suites[-1]
         code = words.PASSED
-        if self._seen or "status" in attrs or "result" in attrs:
+        if self._seen or not words.SAYS.isdisjoint(attrs):
             code, note = words.result(self._seen, attrs)
             if note and not self._messages:
                 self._messages.append(clean(note))
@@ -218,6 +219,7 @@ class Handler:
         keys.append((hash(identity) << 3 & _KEY_BITS) | code)
         scan_.counts[code] += 1
         suite.direct += 1
+        suite.idle += code in _IDLE
         bad = code >= words.FLAKY
         if bad:
             suite.bad += self._units or 1
@@ -248,11 +250,9 @@ class Handler:
 
     def _close_suite(self) -> None:
         suite = self._suites.pop()
-        if suite.claimed and not suite.bad:
-            self.refuse(
-                f"the header says {suite.claimed} failed or broken, but no such test stands in the file"
-            )
         suite.cases += suite.direct
+        if doubt := suite.doubt():
+            self.refuse(clean(doubt))
         if suite.tests is None:
             suite.promised += suite.direct
         else:
@@ -264,7 +264,7 @@ class Handler:
                 self.scan.remarks.append(note)
         if self._suites:
             outer = self._suites[-1]
-            for field in ("cases", "more", "bad", "lost", "promised"):
+            for field in ("cases", "more", "bad", "idle", "lost", "promised"):
                 setattr(outer, field, getattr(outer, field) + getattr(suite, field))
 
 

@@ -15,6 +15,8 @@ REPLACEMENT = "\ufffd"
 
 _THOUSANDS = re.compile(r"\s*[0-9]{1,3}(?:,[0-9]{3})+\.[0-9]*\s*")
 _LONGEST_S = 1e9
+_NUMBER = re.compile(r"\s*\+?[0-9]{1,20}(?:\.[0-9]{0,20})?(?:[eE]\+?[0-9]{1,2})?\s*", re.ASCII)
+_MOST = 1e9
 
 
 def _visible(match: re.Match[str]) -> str:
@@ -96,5 +98,16 @@ def seconds(text: str | None) -> float | None:
 
 
 def count(text: str | None) -> int | None:
-    """A header count; None where it is missing or no non-negative whole number."""
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
+    """A header count; None where it is missing or no non-negative whole number.
+
+    Blanks around it, a plus sign, and the forms of a float that is whole (``1.0``, ``1e0``) are read.
+    """
+    if text is None or not _NUMBER.fullmatch(text):
+        return None
+    value = float(text)
+    return int(value) if value < _MOST and value.is_integer() else None
+
+
+def no_count(text: str | None) -> bool:
+    """Whether a header gives something for a count that is none: neither missing or blank, nor a count."""
+    return text is not None and bool(text.strip()) and count(text) is None

@@ -23,6 +23,21 @@ STATUS |= dict.fromkeys(("fail", "failed", "failure"), FAILED)
 STATUS |= dict.fromkeys(("error", "errored", "broken", "crashed", "timeout", "timedout", "aborted"), ERROR)
 """Values of ``status`` and ``result``, in lower case. Any other value is an error: it may mean a failure."""
 
+SPOKEN = ("status", "result")
+"""Attributes of a testcase that say its result in a word that must be known."""
+_ALSO = ("outcome", "state", "verdict")
+_YES, _NO = frozenset({"true", "yes", "1"}), frozenset({"false", "no", "0"})
+_FLAGS = {
+    "success": (_NO, FAILED), "passed": (_NO, FAILED), "ok": (_NO, FAILED), "failed": (_YES, FAILED),
+    "error": (_YES, ERROR), "crashed": (_YES, ERROR), "timedout": (_YES, ERROR), "aborted": (_YES, ERROR),
+    "executed": (_NO, SKIPPED), "enabled": (_NO, SKIPPED), "skipped": (_YES, SKIPPED),
+    "disabled": (_YES, SKIPPED), "ignored": (_YES, SKIPPED),
+}  # fmt: skip
+"""Attributes that say a result with yes or no (NUnit and its kin): which answer means what."""
+SAYS = frozenset({*SPOKEN, *_ALSO, *_FLAGS})
+ENDS = ("aborted", "crashed", "timeouts", "timedout", "inconclusive", "broken")
+"""Counts of a suite's header that are beside failures and errors, and are no passes either (MSTest, NUnit, TestNG)."""
+
 FINAL = {"failure": FAILED, "error": ERROR, "skipped": SKIPPED}
 TRIES = {
     "flakyFailure": FLAKY,
@@ -49,6 +64,27 @@ NO_NAME = "(no name)"
 SUITE_ITSELF = "(suite itself)"
 
 
+def aside(attrs: Mapping[str, str]) -> tuple[int, str]:
+    """The worst result that attributes outside the schema say, where they say it plainly; a pass otherwise."""
+    worst, note = PASSED, ""
+    for key, raw in attrs.items():  # in the file's order: of equals the first is named, in every run the same
+        value, code = raw.strip(), PASSED
+        if key in _ALSO:
+            code = STATUS.get(value.lower(), PASSED)
+        elif key in _FLAGS:
+            answers, meant = _FLAGS[key]
+            code = meant if value.lower() in answers else PASSED
+        if code > worst:
+            worst, note = code, f'{key}="{value[:40]}"'
+    return worst, note
+
+
+def suite_failed(attrs: Mapping[str, str]) -> bool:
+    """Whether a suite's own attributes say that it failed as a whole."""
+    said = (STATUS.get(attrs.get(key, "").strip().lower(), PASSED) for key in (*SPOKEN, *_ALSO))
+    return max(said) >= ERROR or attrs.get("success", "").strip().lower() in _NO
+
+
 def result(seen: int, attrs: Mapping[str, str]) -> tuple[int, str]:
     """The result of one testcase element and a message where only a status word says it.
 
@@ -58,8 +94,8 @@ def result(seen: int, attrs: Mapping[str, str]) -> tuple[int, str]:
     for code in (CRASHED, FAILED, TEARDOWN, ERROR):
         if seen >> code & 1:
             return code, ""
-    worst, note = PASSED, ""
-    for key in ("status", "result"):
+    worst, note = aside(attrs)
+    for key in SPOKEN:
         value = attrs.get(key, "").strip()
         word = STATUS.get(value.lower())
         if word is None and not seen:

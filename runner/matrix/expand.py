@@ -10,10 +10,10 @@ from runner.errors import UsageError
 from runner.expr import Expr
 from runner.matrix import product
 from runner.matrix.demands import Answer, Demand, ask
-from runner.matrix.references import base_axes, changes_something
+from runner.matrix.references import base_axes, changes_something, check_secrets
 from runner.matrix.rules import AxisValues, Exclusion, canonical
 from runner.matrix.settings import BACKEND_AXIS, Resolver
-from runner.matrix.shape import IncludeSpec, MatrixFile, OverrideSpec
+from runner.matrix.shape import IncludeSpec, Layer, MatrixFile, OverrideSpec
 from runner.model import Cell, CellSettings, MatrixCell, Proof, Reason
 from runner.strictyaml.mistakes import Mistakes
 
@@ -40,6 +40,7 @@ class Group:
     overrides: tuple[int, ...]
     answers: tuple[Answer, ...]
     refused: Reason | None
+    layers: Sequence[Layer]
     live: bool = False
 
 
@@ -105,12 +106,12 @@ class Expander:
         """Settings and rules for the cells with these values of the axes that matter."""
         axes = dict(combo)
         picked = tuple(number for number in range(len(self.ready.overrides)) if self._picks(number, axes))
-        special = [entry] if entry else []
-        settings = self.resolver.settings(
-            axes, [*special, *(self.ready.overrides[number][1] for number in picked)]
-        )
+        special: list[IncludeSpec | OverrideSpec] = [entry] if entry else []
+        special += [self.ready.overrides[number][1] for number in picked]
+        settings = self.resolver.settings(axes, special)
         answers = tuple(self._ask(demand, axes, settings) for demand in self.ready.demands)
-        return Group(axes, settings, picked, answers, self._refusal(answers))
+        layers = self.resolver.stack(axes, special)
+        return Group(axes, settings, picked, answers, self._refusal(answers), layers)
 
     def _picks(self, number: int, axes: Mapping[str, str]) -> bool:
         expression, override = self.ready.overrides[number]
@@ -179,6 +180,9 @@ def check_expanded(expander: Expander, mistakes: Mistakes) -> None:
         text = "every cell is excluded, so there is nothing to run"
         mistakes.add(ready.file.axes[0].name.mark, text, "relax an exclusion")
         return
+    for group in live:
+        if not group.settings.env.keys().isdisjoint(group.settings.secrets):
+            check_secrets(group.layers, mistakes)
     used = {number for group in live for number in group.overrides}
     for number, (_, override) in enumerate(ready.overrides):
         if number not in used:

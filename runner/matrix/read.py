@@ -7,13 +7,21 @@ from contextlib import suppress
 from pathlib import Path
 
 from runner.matrix import product
+from runner.matrix.commands import COMMAND_PLACES, unknown_places
 from runner.matrix.demands import demands
 from runner.matrix.digest import matrix_hash
 from runner.matrix.expand import Expander, Group, Ready, check_expanded
 from runner.matrix.places import check_limits, places, unreachable
-from runner.matrix.references import all_axes, base_axes, check_included, check_names, expression
+from runner.matrix.references import (
+    all_axes,
+    base_axes,
+    check_included,
+    check_names,
+    check_secrets,
+    expression,
+)
 from runner.matrix.rules import canonical, check_rules, exclusions
-from runner.matrix.shape import MatrixFile
+from runner.matrix.shape import MatrixFile, layers
 from runner.model import Matrix, MatrixCell
 from runner.strictyaml.document import read_record
 from runner.strictyaml.mistakes import Mistakes, TooMany, Unreadable, visible
@@ -65,6 +73,8 @@ def _ready(file: MatrixFile, where: str, apply_rules: bool, mistakes: Mistakes) 
     check_included(file, axes, mistakes)
     check_rules(file.rules, mistakes)
     check_limits(file, mistakes)
+    for layer in layers(file):
+        check_secrets([layer], mistakes)
     overrides = [(expression(each.when, mistakes, values=axes), each) for each in file.overrides]
     return Ready(
         file=file,
@@ -101,15 +111,20 @@ def _remarks(ready: Ready, groups: Sequence[Group]) -> tuple[str, ...]:
     for arg in defaulted:
         value = ready.file.engine_defaults[arg]
         shown = str(value).lower() if isinstance(value, bool) else value
-        found.append(
-            f"rules take {arg} as {shown} where no cell sets it (engine_defaults), until a probe says better"
-        )
+        found.append(f"rules take {arg} as {shown} where no cell sets it (engine_defaults)")
     for number, demand in enumerate(ready.demands):
         undecided = [group.answers[number] for group in live if _undecided(group, number)]
         if undecided:
             unknown = ", ".join(sorted({arg for answer in undecided for arg in answer.unknown}))
             text = f"{demand.reason.source}: left to the engine where {unknown} is not set; engine_defaults can say it"
             found.append(text)
+    for word in ready.file.suite.command:
+        for place in dict.fromkeys(unknown_places(word.text)):
+            at = f"{ready.where}:{word.mark.line}:{word.mark.column}"
+            known = ", ".join(COMMAND_PLACES)
+            found.append(
+                f"{at}: suite.command: {place} reaches the cell as it stands; only {known} are replaced"
+            )
     found += unreachable(ready.file, ready.where, [group.settings.limits for group in live])
     if ready.demands and not ready.apply_rules:
         found.append("require rules do not refuse cells in this run: the engine judges")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from runner.errors import UsageError
 from runner.expr import Expr, parse
@@ -146,6 +146,19 @@ def _check_cell(entry: IncludeSpec, axes: AxisValues, mistakes: Mistakes) -> boo
             entry.mark, f"include: the cell has no value for {', '.join(missing)}", "name every axis"
         )
     return broken or bool(missing)
+
+
+def check_secrets(layers: Sequence[Layer], mistakes: Mistakes) -> None:
+    """Note variables that these layers of a cell give both a value and a secret: the value would stand in every file."""
+    secrets = {word.text: word.mark for layer in reversed(layers) for word in reversed(layer.secrets)}
+    for word in (word for layer in layers for word, _ in layer.env):
+        if word.text in secrets:
+            text = (
+                f"env: {word.text} is among the secrets of the same cell, in line {secrets[word.text].line}"
+            )
+            mistakes.add(
+                word.mark, text, "keep one: what stands under env is written into plan, report and log"
+            )
 
 
 def changes_something(layer: Layer) -> bool:

@@ -76,9 +76,7 @@ class Resolver:
     ) -> CellSettings:
         """Everything the file says about one cell; ``special`` are its include entry and overrides, in order."""
         name = axes["platform"]
-        platform = self.file.platforms.get(name)
-        quantization = self.quantizations.get(axes.get("quantization", ""))
-        general: list[Layer] = [layer for layer in (self.file, platform, quantization) if layer]
+        general, platform, quantization = self._general(axes)
         stack = [*general, *special]
         backend = backends.asked(axes.get(BACKEND_AXIS, backends.AUTO))
         devices = int(axes.get("tp", "1")) if VENDORS[name].accelerator else 0
@@ -118,6 +116,17 @@ class Resolver:
             python=platform.python.text if platform and platform.python else "",
             engine_folders=tuple(word.text for word in platform.engine_digest) if platform else (),
         )
+
+    def stack(self, axes: Mapping[str, str], special: Sequence[IncludeSpec | OverrideSpec]) -> list[Layer]:
+        """The layers of one cell, the first to the last."""
+        return [*self._general(axes)[0], *special]
+
+    def _general(
+        self, axes: Mapping[str, str]
+    ) -> tuple[list[Layer], PlatformSpec | None, QuantizationSpec | None]:
+        platform = self.file.platforms.get(axes["platform"])
+        quantization = self.quantizations.get(axes.get("quantization", ""))
+        return [layer for layer in (self.file, platform, quantization) if layer], platform, quantization
 
     def _requirements(
         self,

@@ -19,8 +19,10 @@ from runner.matrix.special import (
     absolute,
     axis_name,
     axis_value,
+    command_word,
     engine_arg,
     env_name,
+    image,
     line,
     name,
     phase_name,
@@ -37,6 +39,7 @@ Conds = tuple[tuple[Word, tuple[Condition, ...]], ...]
 
 Marks = Mapping[str, Mark]
 
+_VERSION = "write version: 1; a file of another version needs another version of this program"
 _ENGINE_ARGS = PlacedMapOf(MapOf(engine_arg, EngineValue()))
 _ENV = PlacedMapOf(MapOf(env_name, EnvValue()))
 
@@ -97,7 +100,7 @@ class PlatformSpec(Layer):
     """What a platform means."""
 
     image: Word | None = key(
-        line, "image reference, or folder with a Dockerfile; images/PLATFORM if not said", None
+        image, "image reference, or folder with a Dockerfile; images/PLATFORM if not said", None
     )
     devices: int | None = key(Count(0, 64), "devices a cell leases; tp if not said, 0 on cpu", None)
     requires: NeedSpec | None = key(Need(), "condition on host facts for every cell of the platform", None)
@@ -142,9 +145,11 @@ class SuiteSpec:
     proof: Proof = key(
         OneOf(Proof), "engine: a pass needs evidence; tests: JUnit and exit code alone", Proof.ENGINE
     )
-    tests: tuple[Word, ...] = key(ListOf(line), "node ids instead of the whole folder", ())
+    tests: tuple[Word, ...] = key(ListOf(line, least=1), "node ids instead of the whole folder", ())
     command: tuple[Word, ...] = key(
-        ListOf(line), "command that writes the report itself, one word an item", ()
+        ListOf(command_word, least=1),
+        "command that writes the report itself, one word an item; {suite} and {out} are the cell's folders",
+        (),
     )
 
 
@@ -176,7 +181,7 @@ class IncludeSpec(Layer):
         PlacedMapOf(MapOf(axis_name, axis_value)), "one value for every axis"
     )
     model: Word | None = key(name, "the model of this cell", None)
-    reason: Word | None = key(line, "why, for the plan", None)
+    reason: Word | None = key(line, "why; explain-cell shows it", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +199,7 @@ class OverrideSpec(Layer):
 class MatrixFile(Layer):
     """A matrix of cells for the matrix runner."""
 
-    version: int = key(Count(1, 1), "begin the file with: version: 1", 1, required=True)
+    version: int = key(Count(1, 1, _VERSION), "begin the file with: version: 1", 1, required=True)
     axes: tuple[AxisSpec, ...] = key(Axes(), "give at least: axes: {platform: [cpu]}")
     suite: SuiteSpec = key(Record(SuiteSpec), "the tests that run in a cell", SuiteSpec())
     platforms: Mapping[str, PlatformSpec] = key(

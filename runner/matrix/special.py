@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from runner import reference
 from runner.expr import ORDER_OPS, is_number
+from runner.matrix.commands import command_wrong
 from runner.model import HostFolder
 from runner.strictyaml.kinds import ListOf, MapOf, Record, key, table
 from runner.strictyaml.mistakes import Mark, Mistakes, Unreadable, visible
@@ -18,7 +20,8 @@ MAX_NAME = 120
 TAKEN_PATHS = ("/out", "/cell", "/suite", "/models", "/matrix", "/caches", "/tools", "/tmp")  # noqa: S108
 """Where a cell sees what the runner gives it."""
 _RESERVED = ("and", "or", "not", "in")
-_FROM_AXES = {"dtype": "dtype", "tensor_parallel_size": "tp"}
+_FROM_AXES = {"dtype": "dtype", "tensor_parallel_size": "tp", "tp": "tp"}
+_FROM_MODELS = ("model", "model_tag")
 _OWNED = {
     variable: vendor.name
     for vendor in VENDORS.values()
@@ -48,7 +51,7 @@ def _axis_wrong(text: str) -> tuple[str, str] | None:
 def _arg_wrong(text: str) -> tuple[str, str] | None:
     if text in _FROM_AXES:
         return f"{text!r} is what the axis {_FROM_AXES[text]} says", f"use the axis {_FROM_AXES[text]}"
-    return ("'model' is no engine argument here", "use the key model") if text == "model" else None
+    return (f"{text!r} is no engine argument here", "use the key model") if text in _FROM_MODELS else None
 
 
 def _env_wrong(text: str) -> tuple[str, str] | None:
@@ -57,7 +60,14 @@ def _env_wrong(text: str) -> tuple[str, str] | None:
     return None
 
 
+def _image_wrong(text: str) -> tuple[str, str] | None:
+    # Not quoted: what a message shows is kept in logs.
+    return (reference.HOLDS_CREDENTIALS, reference.LOG_IN) if reference.credentials(text) else None
+
+
 line = Text()
+image = Text(check=_image_wrong)
+command_word = Text(check=command_wrong)
 name = Text(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*", "use letters, digits, _ . -")
 axis_name = Text(r"[A-Za-z_][A-Za-z0-9_]*", "use letters, digits and _, a letter first", check=_axis_wrong)
 axis_value = Text(check=_value_wrong)

@@ -9,7 +9,7 @@ from runner.pipeline.host import clean, doctor
 from runner.pipeline.images import ImageLine, images
 from runner.pipeline.noticing import probe_news
 from runner.pipeline.planning import Outlook, explain_cell, make_plan, outlook, plan_diff
-from runner.pipeline.reading import Past, exit_code, explain, load_report, lost_files
+from runner.pipeline.reading import Past, exit_code, explain, folder_notes, load_report
 from runner.pipeline.run import Done, resume, run
 from runner.pipeline.wish import Wish
 from runner.plan import as_json as plan_json
@@ -28,11 +28,11 @@ __all__ = [
     "exit_code",
     "explain",
     "explain_cell",
+    "folder_notes",
     "gate",
     "history",
     "images",
     "load_report",
-    "lost_files",
     "make_plan",
     "outlook",
     "plan_diff",

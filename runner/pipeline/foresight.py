@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from runner import prepare
+from runner import prepare, reference
 from runner.expr import nearest
 from runner.machine import Inventory
 from runner.model import CellSettings, ModelRef, PlanEntry
@@ -100,12 +100,17 @@ class _Sight:
             text = f"there is no image folder or interpreter {image}"
         elif path is None and image.startswith("images/"):
             text = f"there is no image folder {image} beside the file: it will be asked of a registry"
+        elif path is None and not reference.is_reference(image):
+            text = (
+                f"{image} is no image reference that a registry takes: [HOST[:PORT]/]name[:TAG] or [...]name@sha256:DIGEST,"
+                " names in small letters"
+            )
         if text:
             yield f"image {image}", text
 
     def _hub(self, name: str, hub: str) -> Iterator[str]:
         if find_spec("huggingface_hub") is None:
-            yield f"model {name} names hub: {hub}, and huggingface_hub is not installed: pip install 'vllm-matrix-runner[hub]'"
+            yield f"model {name} names hub: {hub}, and huggingface_hub is not installed: pip install huggingface_hub"
         if self._environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
             yield f"model {name} names hub: {hub}, and HF_HUB_OFFLINE forbids to ask it"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from runner import codec, release, runs, verdict
 from runner.errors import BadRunFolder, ExitCode, UsageError
-from runner.model import Status
+from runner.model import Culprit, Outcome, Verdict
 from runner.pipeline.noticing import notices
 from runner.records import Run
 
@@ -109,14 +109,9 @@ def waive(run: Run, waivers: tuple[release.Waiver, ...], today: date, *, interru
     """The exit code of a run in which waived cells do not count as red. They stay what they are in every report."""
     waiving = release.apply(run, waivers, today)
     waived = {each.cell for each in waiving.waived}
-    entries = tuple(
-        replace(entry, status=Status.EXCLUDED) if entry.cell in waived else entry
-        for entry in run.plan.entries
-    )
-    rest = replace(run, plan=replace(run.plan, entries=entries))
-    code = verdict.exit_code(rest, interrupted=interrupted)
-    if code is ExitCode.NOTHING_RAN and waived:
-        code = ExitCode.OK
+    passed = Verdict(outcome=Outcome.PASSED, culprit=Culprit.NONE)
+    records = tuple(replace(each, verdict=passed) if each.cell in waived else each for each in run.records)
+    code = verdict.exit_code(replace(run, records=records), interrupted=interrupted)
     return WaivedRun(waiving=waiving, exit_code=code)
 
 

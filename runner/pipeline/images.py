@@ -17,7 +17,7 @@ from runner.expr import parse
 from runner.facts import HandOver, PreparedImage, Runtime
 from runner.interrupt import CancelToken
 from runner.model import Culprit, Fault, Plan, PlanEntry, Status
-from runner.pipeline.host import PROJECT
+from runner.pipeline.host import PROJECT, leases_of
 from runner.pipeline.noticing import probe_news
 from runner.pipeline.planning import make_plan
 from runner.pipeline.wish import Wish
@@ -68,7 +68,7 @@ def images(
     )
     assigner = hosts.Assigner(
         inventory=inventory,
-        leases=hosts.Leases(hosts.lease_folder(), run=f"images-{os.getpid()}"),
+        leases=leases_of(f"images-{os.getpid()}", runtime.name),
         offer=hosts.offer(hosts.live, inventory.devices, **runtimes.engine_offers(runtime.name)),
         containers=runtime.name == "docker",
         jobs=1,
@@ -162,7 +162,7 @@ def _done(entry: PlanEntry, means: prepare.Means, action: Action) -> ImageLine:
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=means.logs))  # kept: it has the logs
         means.note(f"{image}: making it ready; log: {folder / 'image.log'}")
         made = prepare.make_image(entry.settings, means, folder / "image.log")
-        names = " ".join(dict.fromkeys((made.ref, made.digest)))
+        names = " ".join(dict.fromkeys((made.ref, made.id or made.digest)))
         text = f"{image}: {names} ({made.how}, {made.seconds:.0f} s)"
         if action == "probe":
             means.note(

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runner import cost, diff, hosts, matrix, plan, runs
+from runner import cost, diff, hosts, matrix, plan, reference, runs
 from runner.errors import UsageError
 from runner.expr import nearest
 from runner.machine import Inventory
-from runner.model import CellSettings, Matrix, MatrixCell, Plan
+from runner.model import CellSettings, Matrix, MatrixCell, Plan, Status
 from runner.pipeline import choosing, durations
 from runner.pipeline.foresight import foresee
 from runner.pipeline.history import settle
@@ -59,6 +59,7 @@ def make_plan(wish: Wish) -> tuple[Plan, Inventory]:
         # This host's own durations are no common ground: other machines would deal out the cells differently.
         shared = durations.load(wish.durations, needed=True) if wish.durations else {}
         made = choosing.share(made, wish.shard, shared)
+    _check_shared_images(made, read.places)
     root = wish.matrix.resolve().parent
     seen = foresee(made.planned(), read.places, root, inventory, wish.environ)
     return replace(made, remarks=(*made.remarks, *seen)), inventory
@@ -102,22 +103,58 @@ def candidate(texts: tuple[str, ...], read: Matrix) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for text in texts:
+        shown = reference.without_credentials(text)
         platform, equals, image = text.partition("=")
         if not equals or not image or image.split() != [image] or platform in found:
-            msg = f"--image {text!r}: write PLATFORM=REF, once for each platform, such as cuda=registry/vllm@sha256:..."
+            msg = f"--image {shown!r}: write PLATFORM=REF, once for each platform, such as cuda=registry/vllm@sha256:..."
+            raise UsageError(msg)
+        if not Path(image).is_dir() and reference.credentials(image):
+            msg = f"--image {shown!r}: {reference.HOLDS_CREDENTIALS}; {reference.LOG_IN}"
             raise UsageError(msg)
         digest = re.fullmatch(r"(?:.*@)?(sha256:.*)", image)
         if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest[1]):
-            msg = f"--image {text!r}: a digest is sha256: and 64 hexadecimal digits, as the registry shows it"
+            msg = (
+                f"--image {shown!r}: a digest is sha256: and 64 hexadecimal digits, as the registry shows it"
+            )
             raise UsageError(msg)
         known = read.axes["platform"]
         if platform not in known:
             close = nearest(platform, known)
             hint = f"did you mean {close}?" if close else f"known: {', '.join(known)}"
-            msg = f"--image {text!r}: {read.path} has no platform {platform!r}, {hint}"
+            msg = f"--image {shown!r}: {read.path} has no platform {platform!r}, {hint}"
             raise UsageError(msg)
         found[platform] = str(Path(image).resolve()) if Path(image).is_dir() else image
     return found
+
+
+def _check_shared_images(made: Plan, places: Mapping[str, str]) -> None:
+    """Refuse one image in two ways: it is prepared, probed and hashed once, under its name.
+
+    Raises:
+        UsageError: two platforms name the same image and differ in interpreter, mounts or engine folders.
+
+    """
+    seen: dict[str, tuple[str, CellSettings]] = {}
+    for entry in made.entries:
+        if entry.status not in (Status.PLANNED, Status.NOT_RUNNABLE):
+            continue
+        now, platform = entry.settings, entry.cell.get("platform")
+        before, then = seen.setdefault(now.image, (platform, now))
+        if then is now:
+            continue
+        pairs = {
+            "python": (then.python, now.python),
+            "mounts": (then.mounts, now.mounts),
+            "engine_digest": (then.engine_folders, now.engine_folders),
+        }
+        differ = [name for name, (one, other) in pairs.items() if one != other]
+        if differ:
+            place = places.get(f"image {now.image}", "")
+            msg = (
+                f"{place + ': ' if place else ''}{before} and {platform} share the image {now.image} but not "
+                f"{', '.join(differ)}; an image is prepared once, so give one of them another tag of it"
+            )
+            raise UsageError(msg)
 
 
 def _with_images(read: Matrix, images: Mapping[str, str]) -> Matrix:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from runner import junit, report, runs, triage, verdict
+from runner import junit, release, report, runs, triage, verdict
 from runner.errors import BadReport, ExitCode, RunnerError, UsageError
 from runner.facts import JUnitReport
 from runner.pipeline.history import against, since
@@ -67,15 +67,18 @@ def load_report(path: Path, baseline: Path | None = None) -> tuple[Run, Past]:
     return run, write_reports(path, run, baseline)
 
 
-def lost_files(path: Path, run: Run) -> int:
-    """How many files that the attempts of a run left are no longer in its folder. The gate refuses such a run."""
-    names = (
-        path / "cells" / record.cell.slug / name
-        for record in run.records
-        for attempt in record.attempts
-        for name in attempt.files
-    )
-    return sum(not name.is_file() for name in names)
+def folder_notes(path: Path, run: Run) -> Iterator[str]:
+    """How a run folder is not as it was recorded, a line for what is gone and one for the rest."""
+    found = release.check_folder(path, run)
+    gone = sum(release.is_missing(each) for each in found)
+    changed = [each for each in found if not release.is_missing(each)]
+    ending = "the verdicts stand as recorded, and the gate refuses such a folder"
+    if gone:
+        files = "1 file of attempts is" if gone == 1 else f"{gone} files of attempts are"
+        yield f"{files} no longer in {path}: {ending}"
+    if changed:
+        count = f"{len(changed)} difference{'' if len(changed) == 1 else 's'}"
+        yield f"{count} between {path} and what was recorded, such as {changed[0]}: {ending}"
 
 
 def exit_code(run: Run) -> ExitCode:
@@ -100,7 +103,15 @@ def explain(
             missing = f"there is no file {report_file}"
         except BadReport as error:
             problem, partial = str(error), error.partial
-    said = verdict.explain(found, problem, _lines(log), exit_code, _lines(evidence), partial=partial)
+    said = verdict.explain(
+        found,
+        problem,
+        _lines(log),
+        exit_code,
+        _lines(evidence),
+        partial=partial,
+        report_asked=report_file is not None,
+    )
     return {**said, "cause": "; ".join(filter(None, (said["cause"], missing)))}
 
 
@@ -118,7 +129,8 @@ def _lines(path: Path | None) -> Iterator[str] | None:
 
 
 def _text(path: Path) -> str | None:
+    """A log with its line ends as they are: a progress bar's carriage return begins no line that the verdict counted."""
     try:
-        return path.read_text("utf-8", "replace")
+        return path.read_bytes().decode("utf-8", "replace")
     except OSError:
         return None

@@ -18,9 +18,10 @@ from runner.interrupt import CancelToken, GivenUp, unless_stopped
 from runner.machine import Inventory
 from runner.model import Culprit, Outcome, Plan, PlanEntry, Stop, Verdict
 from runner.pipeline import durations, noticing
-from runner.pipeline.host import PROJECT, caches_folder, sweep
+from runner.pipeline.host import PROJECT, caches_folder, leases_of, sweep
 from runner.pipeline.planning import known_durations, make_plan
 from runner.pipeline.reading import Past, write_reports
+from runner.pipeline.resuming import as_begun, check_secrets, together
 from runner.pipeline.wish import Wish
 from runner.records import CellRecord, Prepared, Run
 
@@ -65,7 +66,8 @@ def resume(
     cache, the environment (where secrets come from) and another baseline count.
 
     Raises:
-        UsageError: the run is finished, a runner is at work in it, or it ran with a runtime that this host does not have.
+        UsageError: the run is finished, a runner is at work in it, it ran with a runtime that this host does not have, a
+            secret of its cells is not set, or an image, model or suite of its finished cells is another one now.
 
     """
     _check_baseline(wish)
@@ -75,24 +77,12 @@ def resume(
         if begun.finished:
             msg = f"{path}: the run is finished; --failed-in {path} runs again what was not green"
             raise UsageError(msg)
+        check_secrets(begun, wish.environ)
         kind: Literal["docker", "process"] = "docker" if begun.runtime == "docker" else "process"
         runtime = runtime or runtimes.find(kind, root=PROJECT, cache=wish.cache)
         return _finish(
-            _as_begun(wish, begun), begun, folder, runtimes.Stoppable(runtime, cancel), show, cancel
+            as_begun(wish, begun), begun, folder, runtimes.Stoppable(runtime, cancel), show, cancel
         )
-
-
-def _as_begun(wish: Wish, begun: Run) -> Wish:
-    return replace(
-        wish,
-        matrix=Path(begun.root) / Path(begun.plan.matrix).name,
-        expect_engine=begun.expect_engine,
-        jobs=begun.jobs,
-        repeat=begun.repeat,
-        until_fail=begun.until_fail,
-        caches=begun.caches,
-        baseline=wish.baseline or (Path(begun.baseline) if begun.baseline else None),
-    )
 
 
 def _finish(
@@ -103,12 +93,12 @@ def _finish(
     }
     left = replace(begun.plan, entries=tuple(e for e in begun.plan.entries if e.cell.id not in known))
     baseline = runs.load(wish.baseline) if wish.baseline else None  # now: it may be gone when the run ends
-    leases = hosts.Leases(hosts.lease_folder(), run=begun.run_id)
+    leases = leases_of(begun.run_id, begun.runtime)
     with show(replace(begun, plan=left)) as progress, ExitStack() as held:
         _swept(leases, progress.note, cancel)
         assigner = _assigner(wish, begun, cancel, leases, lambda: _swept(leases, progress.note, cancel))
         prepared = _prepare(wish, left, begun, runtime, folder, assigner, progress.note, held)
-        prepared = _also(begun.prepared, prepared)
+        prepared = together(begun, prepared, known)
         folder.write_prepared(prepared)
         for line in noticing.early(replace(begun, plan=left, prepared=prepared)):
             progress.note(line)
@@ -220,18 +210,6 @@ def _prepare(
         cancelled=assigner.cancelled,
     )
     return prepare.prepare(left, means)
-
-
-def _also(before: Prepared, now: Prepared) -> Prepared:
-    """With what was made ready for cells that a resumed run had finished: their records rest on it."""
-    made = {*now.images, *now.models, *now.probes, *now.suites}
-    return Prepared(
-        images={**before.images, **now.images},
-        models={**before.models, **now.models},
-        probes={**before.probes, **now.probes},
-        failures={name: why for name, why in before.failures.items() if name not in made} | {**now.failures},
-        suites={**before.suites, **now.suites},
-    )
 
 
 def _culprit(text: str) -> Culprit | None:

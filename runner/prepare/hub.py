@@ -29,7 +29,7 @@ def fetch(model: ModelRef, cache: Path, *, endpoint: str | None = None) -> Prepa
         from huggingface_hub import HfApi, snapshot_download
         from huggingface_hub.errors import HfHubHTTPError
     except ImportError as error:
-        msg = f"model {model.name} names hub: {model.hub}; install the extra: pip install 'vllm-matrix-runner[hub]'"
+        msg = f"model {model.name} names hub: {model.hub}; install beside the runner: pip install huggingface_hub"
         raise PrepareError(msg, Fault.BUILD) from error
     began = time.monotonic()
     try:

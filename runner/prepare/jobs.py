@@ -65,6 +65,9 @@ def run_job(runtime: Runtime, image: PreparedImage, job: Job) -> CellExit:
         hand_over=job.hand_over,
     )
     ended = runtime.run(spec, JobLimit(job.total_s))
+    if ended.left_behind and job.hand_over != HandOver():
+        msg = f"{job.name} may still hold its devices: {'; '.join(ended.remarks)}"
+        raise PrepareError(msg, ended.fault or Fault.DAEMON, left_behind=True)
     if ended.fault is not None:
         msg = f"{job.name}: {ended.message}"
         raise PrepareError(msg, ended.fault)

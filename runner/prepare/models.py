@@ -58,7 +58,7 @@ class ModelMaker:
         final = (
             self.cache
             / "models"
-            / short(code, image.digest + image.engine_digest, model.recipe, model.fault or "")
+            / short(code, (image.id or image.digest) + image.engine_digest, model.recipe, model.fault or "")
         )
         began = time.monotonic()
         if not (final / "config.json").is_file():

@@ -5,7 +5,7 @@ How to qualify a release, with every refusal shown: ``docs/release.md``.
 
 from runner.release.decide import decide
 from runner.release.files import load_policy, load_waivers
-from runner.release.folder import check_folder
+from runner.release.folder import check_folder, is_missing
 from runner.release.page import page
 from runner.release.statement import ledger, statement
 from runner.release.text import text, waiver_text
@@ -38,6 +38,7 @@ __all__ = [
     "apply",
     "check_folder",
     "decide",
+    "is_missing",
     "ledger",
     "load_policy",
     "load_waivers",

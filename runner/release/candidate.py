@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 
 from runner.records import Run
+from runner.release import times
 from runner.release.standing import Placed, passing_attempt
 from runner.release.values import ANY_ENGINE, Because, Policy, Refusal, Seen
+from runner.version import same_version
 
 _DIGEST = re.compile(r"(?:.*@)?sha256:[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -21,8 +23,9 @@ def reasons(run: Run, policy: Policy, today: date, passed: Sequence[Placed]) -> 
         *_engine(run, policy, passed),
         *_images(run, policy, passed),
         *_models(run, passed),
+        *_suites(run, policy, passed),
         *_runtime(run, policy),
-        *_age(run, policy, today),
+        *_age(run, policy, today, passed),
     ]
 
 
@@ -51,15 +54,10 @@ def _engine(run: Run, policy: Policy, passed: Sequence[Placed]) -> list[Refusal]
         text = f"the cells report {'more than one engine' if len(found) > 1 else 'no engine'}: {', '.join(found)}"
     else:
         wanted = policy.engine_version
-        wrong = tuple(each for each in passed if not _same(_version(run, each), wanted))
+        wrong = tuple(each for each in passed if not same_version(_version(run, each), wanted))
         text = f"{len(wrong)} passed cell{'' if len(wrong) == 1 else 's'} ran another engine than {wanted}"
     cells = tuple(Seen(cell=each.cell, text=f"engine {_version(run, each)}") for each in wrong)
     return [Refusal(kind=Because.ENGINE, text=text, cells=cells)] if wrong else []
-
-
-def _same(version: str, wanted: str) -> bool:
-    """Whether a reported version is the wanted one; a local part such as ``+cpu`` may be left out (PEP 440)."""
-    return wanted.removeprefix("v") in (version, version.partition("+")[0])
 
 
 def _images(run: Run, policy: Policy, passed: Sequence[Placed]) -> list[Refusal]:
@@ -98,6 +96,22 @@ def _models(run: Run, passed: Sequence[Placed]) -> list[Refusal]:
     return found
 
 
+def _suites(run: Run, policy: Policy, passed: Sequence[Placed]) -> list[Refusal]:
+    """The tests that passed are those that the policy names by content, and it names suites that passed cells have."""
+    used = {each.entry.settings.suite.path for each in passed}
+    found = []
+    for name, digest in policy.suites.items():
+        had = run.prepared.suites.get(name, "")
+        if name not in used:
+            text = f"no passed cell ran the suite {name}, which the policy qualifies"
+            found.append(Refusal(kind=Because.SUITE, text=text))
+        elif had != digest:
+            text = f"the suite {name} is {had or 'of an unknown content'}, the policy qualifies {digest}"
+            fix = "run the suite that was agreed on, or have the policy changed with it"
+            found.append(Refusal(kind=Because.SUITE, text=text, fix=fix))
+    return found
+
+
 def _runtime(run: Run, policy: Policy) -> list[Refusal]:
     if run.runtime in policy.runtimes:
         return []
@@ -105,19 +119,30 @@ def _runtime(run: Run, policy: Policy) -> list[Refusal]:
     return [Refusal(kind=Because.RUNTIME, text=text, fix=f"run with --runtime {policy.runtimes[0]}")]
 
 
-def _age(run: Run, policy: Policy, today: date) -> list[Refusal]:
-    try:
-        ended = datetime.fromisoformat(run.ended_at or run.started_at).astimezone(UTC).date()
-    except ValueError:
+def _age(run: Run, policy: Policy, today: date, passed: Sequence[Placed]) -> list[Refusal]:
+    """A run is as old as the oldest attempt that a pass rests on: resuming it does not make that one newer."""
+    attempts = (passing_attempt(each.record) for each in passed if each.record)
+    ends = [end.date() for attempt in attempts if attempt and (end := times.ended(attempt))]
+    last = times.last_end(run) or times.moment(run.started_at)
+    if last is None:
         return [Refusal(kind=Because.AGE, text="the run does not say when it ended")]
-    days = (today - ended).days
-    if days < 0:
+    ended = last.date()
+    oldest = min(ends, default=ended)
+    if ended > today:
         text = f"the run ended on {ended}, after the day of this decision ({today})"
         return [Refusal(kind=Because.AGE, text=text, fix="see the clocks of both hosts")]
-    if days > policy.max_age_days:
-        text = f"the run ended on {ended}, {days} days ago; the policy takes {policy.max_age_days}"
+    if (today - oldest).days > policy.max_age_days:
+        whole = (today - ended).days > policy.max_age_days
+        what, day = ("the run", ended) if whole else ("the oldest of its passed cells", oldest)
+        text = f"{what} ended on {day}, {(today - day).days} days ago; the policy takes {policy.max_age_days}"
         return [Refusal(kind=Because.AGE, text=text, fix="run it again")]
     return []
+
+
+def suites(run: Run, passed: Sequence[Placed]) -> dict[str, str]:
+    """The content hash of every suite that passed cells ran, by its path."""
+    used = dict.fromkeys(each.entry.settings.suite.path for each in passed)
+    return {name: run.prepared.suites.get(name, UNKNOWN) for name in used}
 
 
 def image_lines(run: Run) -> tuple[str, ...]:

@@ -122,6 +122,7 @@ def decide(
             and each.standing in (Standing.NOT_PASSED, Standing.UNPROVEN, Standing.MISSING)
         ),
         engines=candidate.versions(run, passed),
+        suites=candidate.suites(run, passed),
     )
 
 
@@ -169,7 +170,10 @@ def _scope(view: _View) -> list[Refusal]:
             Refusal(kind=Because.NOTHING, text=text, fix="see 'blocking' in the policy and the run's plan")
         ]
     if all(each.standing is Standing.WAIVED for each in counted):
-        text = f"nothing passed: all {len(counted)} blocking cells are waived"
+        all_of_them = (
+            "the only blocking cell is" if len(counted) == 1 else f"all {len(counted)} blocking cells are"
+        )
+        text = f"nothing passed: {all_of_them} waived"
         return [Refusal(kind=Because.NOTHING, text=text, fix="waivers alone qualify nothing")]
     return []
 

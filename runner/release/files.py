@@ -25,6 +25,7 @@ from runner.vendors import PLATFORMS
 T = TypeVar("T")
 
 MAX_WAIVERS = 1000
+_VERSION = "write version: 1; a file of another version needs another version of this program"
 
 
 def _expression(text: str) -> tuple[str, str] | None:
@@ -71,7 +72,7 @@ class WaiverRules:
 class PolicyFile:
     """What must be known of a run before a release is qualified by it."""
 
-    version: int = key(Count(1, 1), "begin the file with: version: 1", 1, required=True)
+    version: int = key(Count(1, 1, _VERSION), "begin the file with: version: 1", 1, required=True)
     blocking: Word | None = key(
         Text(check=_expression),
         "the cells that must pass, such as platform=cpu; every cell if not said",
@@ -91,6 +92,9 @@ class PolicyFile:
     )
     images: Mapping[str, Word] = key(
         MapOf(Text(words=PLATFORMS), _digest), "digest of each platform's image", {}
+    )
+    suites: tuple[tuple[Word, Word], ...] = key(
+        PlacedMapOf(MapOf(_line, _digest)), "content of each suite by its path, as `gate` shows it", ()
     )
     matrix: Word | None = key(_hash, "hash of the matrix that the run must have, as `plan` shows it", None)
     max_age_days: int = key(Count(0, 3660), "days since the run ended", 30)
@@ -119,7 +123,7 @@ class WaiverSpec:
 class WaiversFile:
     """Signed-off expectations that some cells do not pass."""
 
-    version: int = key(Count(1, 1), "begin the file with: version: 1", 1, required=True)
+    version: int = key(Count(1, 1, _VERSION), "begin the file with: version: 1", 1, required=True)
     waivers: tuple[WaiverSpec, ...] = key(ListOf(Record(WaiverSpec)), "give a list; [] for none")
 
 
@@ -141,6 +145,7 @@ def load_policy(path: Path) -> Policy:
         proof=file.proof,
         engine_version=file.engine_version.text if file.engine_version else None,
         images={platform: word.text for platform, word in file.images.items()},
+        suites={path.text: digest.text for path, digest in file.suites},
         matrix_hash=file.matrix.text if file.matrix else "",
         max_age_days=file.max_age_days,
         max_waiver_days=file.waivers.max_days,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,12 +12,16 @@ from typing import Any
 
 from runner.codec import sha256
 from runner.records import Attempt, CellRecord, Run
+from runner.release import times
 
 MAX_PROBLEMS = 100
 """Problems named; a folder with more is not worth reading on."""
 
 _BEGUN_WITH = ("plan", "run_id", "runtime", "expect_engine", "started_at")
 """What ``plan.json`` says of the whole run, and no resumed run changes."""
+_MISSING = ": missing; it was removed or renamed"
+_OWN = re.compile(r"cell\.json|runner-error\.txt|\.(?:cell\.json|runner-error\.txt)\.[0-9]+\.tmp")
+"""Files that the runner itself writes beside the attempts of a cell; the last are what a killed one leaves."""
 
 
 def check_folder(path: Path, run: Run) -> tuple[str, ...]:
@@ -24,7 +29,8 @@ def check_folder(path: Path, run: Run) -> tuple[str, ...]:
 
     Every kept file of every attempt is hashed again, and so is all that ``run.json`` has hashes of; ``run.json`` must
     say what ``plan.json``, ``prepared.json`` and each ``cell.json`` say, so that no cell, image or probe can be dropped
-    or changed in one of them alone.
+    or changed in one of them alone, and its times must be those of its attempts. Whatever else lies below ``cells/`` is
+    named too.
     """
     found: list[str] = []
     for problem in _problems(path, run):
@@ -35,10 +41,16 @@ def check_folder(path: Path, run: Run) -> tuple[str, ...]:
     return tuple(found)
 
 
+def is_missing(problem: str) -> bool:
+    """Whether a problem is that a file is gone."""
+    return problem.endswith(_MISSING)
+
+
 def _problems(path: Path, run: Run) -> Iterator[str]:
     if run.finished:
         yield from _hashes(path, run)
         yield from _agreement(path, run)
+        yield from times.differences(run)
     yield from _records(run)
     for record in run.records:
         for attempt in record.attempts:
@@ -89,11 +101,7 @@ def _file(path: Path, name: str, digest: str, lost: Mapping[str, str]) -> Iterat
     try:
         info = file.lstat()
     except OSError:
-        yield (
-            f"{name}: renamed to {lost[digest]}"
-            if digest in lost
-            else f"{name}: missing; it was removed or renamed"
-        )
+        yield (f"{name}: renamed to {lost[digest]}" if digest in lost else f"{name}{_MISSING}")
         return
     if not stat.S_ISREG(info.st_mode):
         yield f"{name}: no plain file any more"
@@ -157,7 +165,21 @@ def _data(file: Path) -> Any:
 
 def _strangers(path: Path, run: Run) -> Iterator[str]:
     known = {entry.cell.slug for entry in run.plan.planned()}
+    records = {record.cell.slug: record for record in run.records}
     cells = path / "cells"
     for folder in sorted(cells.iterdir()) if cells.is_dir() else ():
         if folder.name not in known:
             yield f"cells/{folder.name}: no planned cell has this folder; a cell was renamed or dropped from the plan"
+        elif folder.name in records:
+            yield from _beside(folder, records[folder.name])
+
+
+def _beside(folder: Path, record: CellRecord) -> Iterator[str]:
+    """What lies beside the attempts of a cell. Attempts before the first of the record are those of a killed runner."""
+    known = {f"attempt-{attempt.number}" for attempt in record.attempts}
+    first = min((attempt.number for attempt in record.attempts), default=None)
+    for each in sorted(folder.iterdir()) if folder.is_dir() else ():
+        number = re.fullmatch(r"attempt-([1-9][0-9]{0,5})", each.name)
+        cut = number is not None and (first is None or int(number[1]) < first)
+        if not (cut or each.name in known or _OWN.fullmatch(each.name)):
+            yield f"cells/{folder.name}/{each.name}: not in the record; it was added later"

@@ -26,6 +26,7 @@ def _lines(decision: Decision, run: Run | None) -> Iterator[str]:
         yield f"- {accounts(decision)}"
     if decision.engines:
         yield f"- engine {', '.join(map(code, decision.engines))}"
+    yield from (f"- suite {code(f'{name} {digest}')}" for name, digest in decision.suites.items())
     if run is not None:
         yield from (f"- image {code(line)}" for line in image_lines(run))
         yield f"- runtime {code(run.runtime_detail or run.runtime)} on {code(run.inventory.hostname)}"

@@ -8,6 +8,9 @@ from enum import StrEnum
 from runner.model import Cell, PlanEntry, Proof, Status
 from runner.records import Attempt, CellRecord
 
+UNQUANTIZED = "none"
+"""The value of the axis ``quantization`` that asks for none."""
+
 
 class Standing(StrEnum):
     """Where a cell of the product stands in a decision. Every cell has exactly one."""
@@ -66,9 +69,22 @@ def _problem(entry: PlanEntry, record: CellRecord, proof: Proof) -> str:
         return "recorded as passed, but no attempt of it passed"
     if entry.settings.suite.proof is Proof.TESTS and proof is Proof.ENGINE:
         return "its suite gives no engine proof (proof: tests)"
-    return _contradiction(attempt) or (
-        _evidence(attempt) if entry.settings.suite.proof is Proof.ENGINE else ""
-    )
+    if entry.settings.suite.proof is Proof.TESTS:
+        return _contradiction(attempt)
+    return _contradiction(attempt) or _evidence(attempt) or _asks_nothing(entry)
+
+
+def _asks_nothing(entry: PlanEntry) -> str:
+    """A quantized cell that expects no MoE method passes with unquantized experts too: its pass says nothing of it.
+
+    Axis and engine argument count. Only ``none`` is taken for unquantized by its name; what else leaves the experts as they
+    are says so in ``expect``.
+    """
+    asked = (entry.cell.get("quantization"), entry.settings.engine_args.get("quantization"))
+    quantization = next((each for each in asked if each not in (None, "", UNQUANTIZED)), None)
+    if quantization is None or entry.settings.expect.moe_method:
+        return ""
+    return f"its settings expect no moe_method, so nothing shows that {quantization} was in use; add it to expect"
 
 
 def _contradiction(attempt: Attempt) -> str:

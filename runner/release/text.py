@@ -39,6 +39,9 @@ def _lines(decision: Decision, width: int) -> Iterator[str]:
         yield ""
         parts = (f"{each.axis}={each.value} {each.passed} of {each.wanted}" for each in decision.coverage)
         yield from _wrapped(f"coverage: {', '.join(parts)}", width)
+    if decision.suites:
+        yield ""
+        yield from (f"suite {plain(name)}: {digest}" for name, digest in decision.suites.items())
     if decision.also_red:
         yield ""
         yield "not blocking, but not passed:"

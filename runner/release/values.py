@@ -67,8 +67,9 @@ class Policy:
 
     ``blocking`` is an expression over axes (empty: every cell of the product). ``engine_version`` None asks the run to
     have been told its candidate (``--expect-engine``). ``images`` are digests by platform; ``matrix_hash`` is the hash that the
-    plan must have (empty: any), so that the cells and settings of the run are those that were agreed on. An expired waiver always
-    refuses; what one that matches no cell, or one whose cells all pass, does is said here.
+    plan must have (empty: any), so that the cells and settings of the run are those that were agreed on, and ``suites`` are
+    hashes of the tests' content by path. An expired waiver always refuses; what one that matches no cell, or one whose cells
+    all pass, does is said here.
     """
 
     source: str
@@ -81,6 +82,7 @@ class Policy:
     proof: Proof = Proof.ENGINE
     engine_version: str | None = None
     images: Mapping[str, str] = field(default_factory=dict)
+    suites: Mapping[str, str] = field(default_factory=dict)
     max_age_days: int = 30
     max_waiver_days: int = 180
     unmatched_waiver: Severity = Severity.REFUSE
@@ -98,6 +100,7 @@ class Because(StrEnum):
     ENGINE = "engine"
     IMAGE = "image"
     MODEL = "model"
+    SUITE = "suite"
     RUNTIME = "runtime"
     AGE = "age"
     MISSING = "missing"
@@ -176,7 +179,7 @@ class Decision:
 
     ``ledger`` counts blocking cells by standing; ``blocking`` is the sum of all but ``excluded``. ``also_red`` are
     cells outside the blocking ones that did not pass: shown, not decisive. ``passed`` are all cells that passed with
-    proof, blocking or not.
+    proof, blocking or not; ``suites`` are the content hashes of the suites that they ran, by path.
     """
 
     policy: str
@@ -190,6 +193,7 @@ class Decision:
     coverage: tuple[Covered, ...] = ()
     also_red: tuple[Seen, ...] = ()
     engines: tuple[str, ...] = ()
+    suites: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def green(self) -> bool:

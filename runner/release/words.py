@@ -17,6 +17,7 @@ HEADINGS = {
     Because.ENGINE: "Another engine",
     Because.IMAGE: "Another or unresolved image",
     Because.MODEL: "An unresolved model",
+    Because.SUITE: "Other tests",
     Because.RUNTIME: "Another runtime",
     Because.AGE: "Too old",
     Because.MISSING: "Missing cells",
@@ -53,7 +54,8 @@ def accounts(decision: Decision) -> str:
         if ledger.get("excluded")
         else ""
     )
-    return f"{ledger.get('blocking', 0)} blocking cells = {' + '.join(parts) or '0'}{excluded}"
+    count = ledger.get("blocking", 0)
+    return f"{count} blocking cell{'' if count == 1 else 's'} = {' + '.join(parts) or '0'}{excluded}"
 
 
 def about(report: WaiverReport) -> str:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Clock = Callable[[], float]
 """Seconds of a clock that never goes back."""
 
+LONG_WAIT_S = 5.0
+"""From here on a wait for devices is worth a word. Making a cell's files and leasing takes less than a second."""
+
 
 class Progress(Protocol):
     """Told what happens, from any thread; shows it until left as a context manager."""
@@ -56,7 +59,10 @@ def progress(
 
 def _ending(record: CellRecord, done: int, total: int) -> str:
     tries = f" after {len(record.attempts)} attempts" if len(record.attempts) > 1 else ""
-    return f"[{done:>{len(str(total))}}/{total}] {clean(record.cell.id)} {seconds(record.duration_s)}{tries}"
+    waited = f", waited {seconds(record.waited_s)} for devices" if record.waited_s >= LONG_WAIT_S else ""
+    return (
+        f"[{done:>{len(str(total))}}/{total}] {clean(record.cell.id)} {seconds(record.ran_s)}{tries}{waited}"
+    )
 
 
 def _why(record: CellRecord) -> str:

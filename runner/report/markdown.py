@@ -183,7 +183,7 @@ def _slot(slot: CellView | None, causes: Mapping[Cell, int]) -> str:
     if slot is None:
         return ""
     mark = "\\*" if slot.proven_by_tests_only and slot.record else ""
-    time = f" {seconds(slot.record.duration_s)}" if slot.record and slot.record.duration_s else ""
+    time = f" {seconds(slot.record.ran_s)}" if slot.record and slot.record.ran_s else ""
     label = f"**{slot.look.label}**" if slot.red else slot.look.label
     number = causes.get(slot.entry.cell)
     return f"{slot.look.symbol} {label}{mark}{f' ({number})' if number else ''}{time}"

@@ -49,7 +49,7 @@
   };
 
   const proof = (c, p) => {
-    const [engine, version, platform, device, dtype, tp, method, same, diff, bound, left, ranks, names, times, cut] = p;
+    const [engine, version, platform, device, dtype, tp, method, same, diff, bound, left, memory, ranks, names, times, cut] = p;
     const asked = (axis) => { const n = D.axes.indexOf(axis); return n < 0 ? "" : c.a[n] || ""; };
     const [moe, weights, backend, scheme] = D.pools.expect[c.e] || [];
     const all = D.pools.ranks[ranks];
@@ -65,6 +65,7 @@
       ["log-probability distance", bound === null ? "" : `at most ${bound}`, diff],
       ["tokens equal to reference", "", same === null ? "" : same ? "yes" : "no"],
       ["processes left behind", "", left === null ? "" : String(left)],
+      ["memory left behind", "", memory === null ? "" : memory || "none"],
     ].filter(([, want, got]) => want || got).map(([what, want, got]) => [what, want || "", got || "not reported"]);
     const out = [el("h3", {}, "What ran"), table(["", "asked", "reported by the engine"], rows)];
     if (all.length) out.push(el("h3", {}, "Ranks"), table(["rank", "MoE method", "expert weights", "backend", "device"],

@@ -142,7 +142,7 @@ def _cell(view: CellView, names: list[str], pools: Mapping[str, _Pool], budget: 
         "F": view.failing_total or None,
     }
     if record:
-        made["d"] = _tenths(record.duration_s)
+        made["d"] = _tenths(record.ran_s)
         made["t"] = [_attempt(attempt, pools) for attempt in record.attempts]
         made["k"] = record.refused
     made["f"] = [
@@ -210,7 +210,7 @@ def _cache(use: CacheUse) -> str:
 
 
 def _proof(evidence: Evidence, pools: Mapping[str, _Pool]) -> list[Any]:
-    """Engine, version, platform, device, dtype, tp, method, tokens equal, distance, bound, left, ranks*, phases*, s, cut."""
+    """Engine, version, platform, device, dtype, tp, method, same tokens, distance, bound, left, memory, ranks*, phases*, s, cut."""
     names = tuple(evidence.phases)
     return [
         *map(
@@ -229,6 +229,7 @@ def _proof(evidence: Evidence, pools: Mapping[str, _Pool]) -> list[Any]:
         _number(evidence.max_abs_logprob_diff),
         _number(evidence.logprob_bound),
         evidence.children_left,
+        None if evidence.memory_left is None else clean("; ".join(evidence.memory_left)),
         pools["ranks"].at(evidence.ranks, partial(_ranks, evidence.ranks)),
         pools["phases"].at(names, partial(list, map(clean, names))),
         [_tenths(value) for value in evidence.phases.values()],

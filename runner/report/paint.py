@@ -144,7 +144,7 @@ def _face(slot: CellView | None, style: Style, numbers: Mapping[Cell, int]) -> s
 
 
 def _time(slot: CellView | None) -> str:
-    return short_seconds(slot.record.duration_s) if slot and slot.record and slot.record.duration_s else ""
+    return short_seconds(slot.record.ran_s) if slot and slot.record and slot.record.ran_s else ""
 
 
 def _parts(every: Sequence[_Column], room: int) -> list[list[_Column]]:

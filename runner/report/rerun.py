@@ -8,8 +8,9 @@ from functools import lru_cache
 from runner.model import Cell
 from runner.records import Run
 
-_KEPT = {"--image": True, "--no-rules": False, "--no-caches": False}
-"""Options of the original command that change what is qualified or how it starts, and whether each takes a value."""
+_KEPT = {"--image": True, "--no-rules": False, "--no-caches": False, "--max-cells": True}
+"""Options of the original command without which the line would be refused or run something else, and whether each
+takes a value."""
 
 
 def rerun_line(run: Run, cell: Cell) -> str:

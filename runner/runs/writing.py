@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write beside, flush to disk, rename. Readers see the old file or the new one, also after a power cut."""
+    """Write beside, flush to disk, rename. Readers see the old file or the new one, also after a power cut.
+
+    Raises:
+        OSError: as any write does; also where a device, pipe or folder has the name, which renaming would put away.
+
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:

@@ -16,7 +16,7 @@ from runner.runtimes import labels
 from runner.runtimes.docker_cell import remove
 from runner.runtimes.docker_client import Engine, connect
 from runner.runtimes.docker_errors import EngineError
-from runner.runtimes.labels import Owner, owner_of_home, read_mark
+from runner.runtimes.labels import Owner, owner_of_home, read_mark, this_owner
 from runner.runtimes.process_tree import CellTree, marked
 from runner.runtimes.stopping import KILL_S
 
@@ -55,7 +55,7 @@ CONNECT_S = 10.0
 
 
 def find_orphans(*, connect: Connect | None = None, proc: Path = Path("/proc")) -> tuple[Orphan, ...]:
-    """Containers and processes whose owner is dead, or lived on an earlier boot. Where no engine answers, processes only.
+    """Containers and processes whose owner is dead, or lived on an earlier boot of this host. Where no engine answers, processes only.
 
     Raises :class:`EngineError` for an engine that answered once and then did not.
     """
@@ -64,24 +64,30 @@ def find_orphans(*, connect: Connect | None = None, proc: Path = Path("/proc")) 
 
 
 def clean(
-    *, images: bool = False, connect: Connect | None = None, proc: Path = Path("/proc")
+    *,
+    images: bool = False,
+    connect: Connect | None = None,
+    proc: Path = Path("/proc"),
+    unremoved: frozenset[str] = frozenset(),
 ) -> tuple[Orphan, ...]:
     """Remove every orphan, and with ``images`` every image this tool made that no container needs.
 
+    ``unremoved`` are containers of this very runner whose cells have ended: they are removed as well.
     What was removed comes first; what could not be removed follows with its problem. Raises as :func:`find_orphans`.
     """
     with _engine(connect) as engine:
-        done = [_end(orphan, engine) for orphan in _find(engine, proc)]
+        done = [_end(orphan, engine) for orphan in _find(engine, proc, unremoved)]
         if images and engine is not None:
             done += _images(engine)
     return tuple(sorted(done, key=lambda orphan: bool(orphan.problem)))
 
 
-def _find(engine: Engine | None, proc: Path) -> tuple[Orphan, ...]:
+def _find(engine: Engine | None, proc: Path, unremoved: frozenset[str] = frozenset()) -> tuple[Orphan, ...]:
     found = []
     for item in engine.containers(labels.RUN) if engine else ():
         marks = item.get("Labels") or {}
-        if _abandoned(Owner.read(marks), proc):
+        owner = Owner.read(marks)
+        if _abandoned(owner, proc) or (item["Id"] in unremoved and owner == this_owner()):
             found.append(
                 Orphan(
                     kind=Kind.CONTAINER,
@@ -136,13 +142,20 @@ def _end(orphan: Orphan, engine: Engine | None) -> Orphan:
     if orphan.kind is Kind.CONTAINER and engine is not None:
         problem = remove(engine, orphan.id)
     elif orphan.kind is Kind.PROCESS:
-        left = CellTree(orphan.mark, None).end(KILL_S)
-        if left:
-            problem = f"still alive {KILL_S:g} s after SIGKILL: {', '.join(str(each.pid) for each in left)}"
+        problem = _end_processes(orphan.mark)
     elif orphan.kind is Kind.FOLDER:
         shutil.rmtree(orphan.id, ignore_errors=True)
         problem = "could not be removed" if Path(orphan.id).exists() else ""
     return replace(orphan, problem=problem)
+
+
+def _end_processes(mark: str) -> str:
+    try:
+        left = CellTree(mark, None).end(KILL_S)
+    except OSError as error:
+        return f"cannot tell whether it still runs: {error.strerror}"
+    alive = ", ".join(str(each.pid) for each in left)
+    return f"still alive {KILL_S:g} s after SIGKILL: {alive}" if left else ""
 
 
 def _images(engine: Engine) -> list[Orphan]:

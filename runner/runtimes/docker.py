@@ -81,15 +81,16 @@ class DockerRuntime:
 
     def keep(self, image: PreparedImage, labels: Mapping[str, str]) -> Callable[[], str]:
         """Keep an image from being pruned. Raises :class:`runner.errors.PrepareError`."""
+        held_id = image.id or image.digest
         try:
             with self._make_engine() as engine:
                 held = docker_keep.hold(
-                    engine, image.digest, {**labels, **self._owner.labels()}, cell_user(), self._clock
+                    engine, held_id, {**labels, **self._owner.labels()}, cell_user(), self._clock
                 )
         except EngineError as error:
             message = f"image {image.ref} cannot be kept from being pruned: {error}"
             raise PrepareError(message, Fault.PULL if error.status == 404 else error.fault) from error
-        self._ids[image.ref] = image.digest
+        self._ids[image.ref] = held_id
 
         def release() -> str:
             try:
@@ -124,9 +125,11 @@ class DockerRuntime:
         except OSError as error:
             done = self._fault(known, f"{error.filename}: {error.strerror}", Fault.DISK)
         finally:
-            _close(log, leftovers)
-        remarks = (*done.remarks, *leftovers)
-        return replace(done, log_bytes=log.taken_bytes, log_cut_bytes=log.cut_bytes, remarks=remarks)
+            log_remarks = _close(log)
+        return replace(
+            done, log_bytes=log.taken_bytes, log_cut_bytes=log.cut_bytes,
+            left_behind=bool(leftovers), remarks=(*done.remarks, *leftovers, *log_remarks),
+        )  # fmt: skip
 
     def _run_created(
         self, engine: Engine, spec: CellSpec, watch: Watch, log: CappedLog, known: _Known
@@ -206,8 +209,9 @@ def give_folders(spec: CellSpec) -> None:
             os.chown(path, CELL_UID, CELL_UID, follow_symlinks=False)
 
 
-def _close(log: CappedLog, remarks: list[str]) -> None:
+def _close(log: CappedLog) -> tuple[str, ...]:
     try:
         log.close()
     except OSError as error:
-        remarks.append(f"the log's end could not be written: {error.strerror}")
+        return (f"the log's end could not be written: {error.strerror}",)
+    return ()

@@ -17,6 +17,8 @@ from runner.runtimes.docker_errors import EngineError, border
 
 LEAST_API = (1, 40)
 """Docker 19.03: the first with device requests."""
+LOCAL = "unix:///var/run/docker.sock"
+"""Where an engine is looked for that nobody named."""
 CALL_S = 60.0
 """Limit on one answer of the engine, seconds; a start under load takes some."""
 QUICK_S = 3.0
@@ -199,7 +201,7 @@ class _Attached:
 
 def connect(timeout_s: float = CALL_S, version: str = "auto") -> Engine:
     """A connection to the engine that ``DOCKER_HOST`` names, or the local one. Raises :class:`EngineError`."""
-    _knock(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock", timeout_s)
+    _knock(os.environ.get("DOCKER_HOST") or LOCAL, timeout_s)
     with border():
         from docker import APIClient
         from docker.utils import kwargs_from_env

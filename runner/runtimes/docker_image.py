@@ -68,9 +68,10 @@ def prepare(
         message = f"image {ref}: {tag} vanished after it was {how}"
         raise PrepareError(message, Fault.DAEMON)
     found = (facts.get("Config") or {}).get("Labels") or {}
+    held, named = str(facts["Id"]), tag.rpartition("@")[2]
     return PreparedImage(
-        ref=tag, digest=str(facts["Id"]), how=how, seconds=time.monotonic() - began, base=base,
-        python=found.get(labels.PYTHON, "python3"),
+        ref=tag, digest=named if named.startswith("sha256:") else held, id=held, how=how,
+        seconds=time.monotonic() - began, base=base, python=found.get(labels.PYTHON, "python3"),
     )  # fmt: skip
 
 
@@ -101,12 +102,33 @@ def _pull(engine: Engine, ref: str, log: IO[str]) -> tuple[str, str]:
 
 
 def _immutable(facts: dict[str, Any], ref: str) -> str:
-    """The reference by digest: a tag may move between two cells of one run."""
-    repository = ref.partition("@")[0]
+    """The reference by the registry's digest, or else the engine's id: a tag may move between two cells of one run.
+
+    An engine keeps the digests under which it was given an image (``RepoDigests``): that of the repository asked for is
+    taken, or the only one there is. An image that was asked for by its id has been named already.
+    """
+    if ref.startswith("sha256:"):
+        return str(facts.get("Id", ref))
+    repository, _, asked = ref.partition("@")
     if ":" in repository.rpartition("/")[2]:
         repository = repository.rpartition(":")[0]
-    digests = [item for item in facts.get("RepoDigests") or () if item.partition("@")[0].endswith(repository)]
-    return str(digests[0] if digests else facts.get("Id", ref))
+    if asked:
+        return f"{repository}@{asked}"
+    known = [
+        str(item) for item in facts.get("RepoDigests") or () if "@sha256:" in item and "<none>" not in item
+    ]
+    same = [item for item in known if _full_name(item.partition("@")[0]) == _full_name(repository)]
+    return next(iter(same or (known if len(known) == 1 else ())), str(facts.get("Id", ref)))
+
+
+def _full_name(repository: str) -> str:
+    """With the registry and the folder that engines leave out (distribution/reference, normalize.go, v0.6.0)."""
+    from docker.auth import INDEX_NAME
+
+    first, slash, rest = repository.partition("/")
+    if not slash or not ("." in first or ":" in first or first == "localhost"):
+        first, rest = INDEX_NAME, repository
+    return f"{first}/{rest if '/' in rest or first != INDEX_NAME else f'library/{rest}'}"
 
 
 # ---- build ----

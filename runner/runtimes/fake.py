@@ -23,7 +23,7 @@ class FakeCell:
     """What one cell does. ``out`` maps file names in the output folder to their text; ``log`` is its output.
 
     :data:`SEES` stands for what it sees. ``hangs`` means it ends only when the watch stops it, then with ``exit_code``.
-    ``fault`` is the runtime's own.
+    ``fault`` is the runtime's own; ``left_behind`` as in :class:`CellExit`.
     """
 
     exit_code: int | None = 0
@@ -34,6 +34,7 @@ class FakeCell:
     hangs: bool = False
     fault: Fault | None = None
     message: str = ""
+    left_behind: bool = False
     remarks: tuple[str, ...] = ()
 
 
@@ -111,7 +112,7 @@ class FakeRuntime:
         return CellExit(
             exit_code=None if cell.fault else cell.exit_code, duration_s=elapsed, oom_killed=cell.oom_killed,
             stopped=stopped, fault=cell.fault, message=cell.message, log_bytes=len(cell.log.encode()),
-            handle=f"fake-{len(self.ran)}", remarks=cell.remarks,
+            handle=f"fake-{len(self.ran)}", left_behind=cell.left_behind, remarks=cell.remarks,
         )  # fmt: skip
 
     def _cell(self, name: str) -> FakeCell:

@@ -3,7 +3,8 @@
 A process id alone proves nothing after a reboot or after its reuse, so an owner is the triple of process id, start
 time in clock ticks since boot (field 22 of ``/proc/PID/stat``, proc(5)) and boot id. Runners in containers of their own
 may share one Docker engine, and then the same number means another process: the owner names its process namespace
-(pid_namespaces(7)) as well.
+(pid_namespaces(7)) as well. Runners of several hosts may share one too (``DOCKER_HOST=tcp://...``), and then another boot
+id may be another host's: the owner names its host, which keeps its name from boot to boot.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,6 +22,7 @@ OWNER_PID = "vllm-matrix.owner-pid"
 OWNER_START = "vllm-matrix.owner-start"
 BOOT_ID = "vllm-matrix.boot-id"
 OWNER_NAMESPACE = "vllm-matrix.owner-namespace"
+OWNER_HOST = "vllm-matrix.owner-host"
 IMAGE = "vllm-matrix.image"
 """On images built or imported by this tool; the value is the image folder's name."""
 REPOSITORY = "vllm-matrix/"
@@ -40,12 +42,16 @@ MARK = "VLLM_MATRIX_MARK"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One runner process on one boot of a host."""
+    """One runner process on one boot of a host.
+
+    ``host`` is that host's name where an engine keeps it, "" for what can be of this host alone (processes, folders).
+    """
 
     pid: int
     start: str
     boot_id: str
     namespace: str = ""
+    host: str = field(default="", compare=False)
 
     def labels(self) -> dict[str, str]:
         """The labels that name this owner."""
@@ -54,19 +60,24 @@ class Owner:
             OWNER_START: self.start,
             BOOT_ID: self.boot_id,
             OWNER_NAMESPACE: self.namespace,
+            OWNER_HOST: self.host,
         }
 
     def alive(self, proc: Path = Path("/proc")) -> bool:
         """Whether this very process still runs here: same boot, same id, same start time, and no zombie.
 
         One in another process namespace of this boot cannot be seen from here, and counts as living; but not where this
-        is the host's own namespace, which sees them all, and no process of that one is left.
+        is the host's own namespace, which sees them all, and no process of that one is left. One of another host cannot be
+        seen either, and counts as living: what it leaves is for a runner over there.
         """
         if self.boot_id != boot_id(proc):
-            return False
+            return self.host not in {"", hostname(proc)}
         if self.namespace and self.namespace != namespace(proc):
             return namespace(proc) != INITIAL or _inhabited(self.namespace, proc)
-        return self.start == start_time(self.pid, proc)
+        try:
+            return self.start == start_time(self.pid, proc)
+        except OSError:  # such as no descriptor left to look with, or a process that this user may not see
+            return True
 
     @classmethod
     def read(cls, labels: Mapping[str, str]) -> Owner | None:
@@ -74,14 +85,23 @@ class Owner:
         pid = labels.get(OWNER_PID, "")
         if not pid.isdecimal() or not labels.get(OWNER_START) or not labels.get(BOOT_ID):
             return None
-        return cls(int(pid), labels[OWNER_START], labels[BOOT_ID], labels.get(OWNER_NAMESPACE, ""))
+        return cls(
+            int(pid),
+            labels[OWNER_START],
+            labels[BOOT_ID],
+            labels.get(OWNER_NAMESPACE, ""),
+            labels.get(OWNER_HOST, ""),
+        )
 
 
 def start_time(pid: int, proc: Path = Path("/proc")) -> str:
-    """Start time of a live process in clock ticks since boot; "" where there is none or only its zombie."""
+    """Start time of a live process in clock ticks since boot; "" where there is none or only its zombie.
+
+    Raises :class:`OSError` where that cannot be told.
+    """
     try:
         text = (proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
     # The command name (field 2) may hold spaces and parentheses: count from its last one.
     fields = text.rpartition(")")[2].split()
@@ -92,6 +112,14 @@ def start_time(pid: int, proc: Path = Path("/proc")) -> str:
 def boot_id(proc: Path = Path("/proc")) -> str:
     """The id of this boot of the host."""
     return (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def hostname(proc: Path = Path("/proc")) -> str:
+    """The host's name; "" where the kernel does not say."""
+    try:
+        return (proc / "sys/kernel/hostname").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
 
 
 INITIAL = "4026531836"
@@ -119,7 +147,7 @@ def _inhabited(number: str, proc: Path) -> bool:
 
 def this_owner() -> Owner:
     """The running process as an owner."""
-    return Owner(os.getpid(), start_time(os.getpid()), boot_id(), namespace())
+    return Owner(os.getpid(), start_time(os.getpid()), boot_id(), namespace(), hostname())
 
 
 def new_mark(owner: Owner, run: str, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import socket
@@ -21,14 +22,14 @@ def rendezvous_port() -> Iterator[int]:
     for offset in range(len(PORTS)):
         port = PORTS[(first + offset) % len(PORTS)]
         with socket.socket(socket.AF_UNIX) as mine:
-            try:
-                # A name in the abstract namespace (unix(7)) is a lock that goes with its holder, however that ends.
-                mine.bind(f"\0vllm-matrix-port-{port}")
-                with socket.socket() as probe:
+            with socket.socket() as probe:
+                try:
+                    # A name in the abstract namespace (unix(7)) is a lock that goes with its holder, however that ends.
+                    mine.bind(f"\0vllm-matrix-port-{port}")
                     probe.bind(("", port))
-            except OSError:
-                continue
+                except OSError:
+                    continue
             yield port
             return
     message = f"no free port between {PORTS.start} and {PORTS.stop}"
-    raise OSError(message)
+    raise OSError(errno.EADDRINUSE, message)

@@ -7,18 +7,16 @@ give: its own network, a read-only system, a memory limit.
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
-import resource
-import select
 import shutil
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -29,13 +27,26 @@ from runner.runtimes import process_venv
 from runner.runtimes.labels import MARK, RUN, homes, new_mark, this_owner
 from runner.runtimes.log import CappedLog
 from runner.runtimes.port import rendezvous_port
+from runner.runtimes.process_running import Running
 from runner.runtimes.process_tree import CellTree, oom_kills
-from runner.runtimes.stopping import KILL_S, TICK_S, grace
 
-DRAIN_S: Final = 2.0
-"""How long after the last process of a cell its output may take to end, seconds."""
-OPEN_FILES: Final = 65_536
-_CHUNK: Final = 64 << 10
+_NO_PROGRAM: Final = frozenset(
+    {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
+)
+"""What execve(2) says of the program itself, or of the interpreter that it names: the image's. All else is the host's."""
+_NO_PROCESS: Final = frozenset(
+    {
+        errno.EAGAIN,
+        errno.ENOMEM,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.EINVAL,
+        errno.EPERM,
+        errno.ESRCH,
+        errno.EADDRINUSE,
+    }
+)
+"""What fork(2), pidfd_open(2) and sched_setaffinity(2) say where a host cannot start a process or hold it on its cores; no port."""
 
 
 class ProcessRuntime:
@@ -87,120 +98,52 @@ class ProcessRuntime:
                     )
             finally:
                 log.close()
-        except OSError as error:
-            message = f"{error.filename or spec.log_path}: {error.strerror}"
-            return CellExit(
-                exit_code=None, duration_s=time.monotonic() - began, fault=Fault.DISK, message=message
-            )
+        except OSError as error:  # before anything was started, or after it was seen to be gone
+            return _fault(error, _words(error, spec.log_path), began)
 
     def _run(self, spec: CellSpec, watch: Watch, log: CappedLog, home: Path, began: float) -> CellExit:
         mark = new_mark(self._owner, spec.labels.get(RUN, ""), spec.name)
         kills = oom_kills()
         environment = cell_environment(spec, home, mark)
+        command = _command(spec.argv, environment)
         try:
             with _on_cores(spec.hand_over.cpus):
                 process = subprocess.Popen(
-                    _command(spec.argv, environment), cwd=home, env=environment, stdin=subprocess.DEVNULL,
+                    command, cwd=home, env=environment, stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
                 )  # fmt: skip
         except OSError as error:
-            not_found = 126 if isinstance(error, PermissionError) else 127
             message = f"cannot start {spec.argv[0]}: {error.strerror}"
             log.write(f"{message}\n".encode())
+            if error.errno not in _NO_PROGRAM or error.filename != command[0]:
+                return _fault(error, message, began)
+            not_found = 126 if isinstance(error, PermissionError) else 127
             return CellExit(exit_code=not_found, duration_s=time.monotonic() - began, message=message)
-        cell = _Running(process, CellTree(mark, process.pid), log)
+        cell = Running(process, CellTree(mark, process.pid), log)
         stopped: Stop | None = None
+        failed: OSError | None = None
         try:
+            cell.guard()
             cell.limit()
             stopped = cell.wait(watch, spec.limits.stop_grace_s, signal.Signals[spec.stop_signal])
+        except OSError as error:
+            failed = error
         finally:
-            remarks = cell.finish()
-        log.close()
+            left_behind = not cell.finish()
+        try:
+            log.close()
+        except OSError as error:
+            failed = failed or error
         code = exit_code(process.returncode)
-        return CellExit(
+        done = CellExit(
             exit_code=code, duration_s=time.monotonic() - began, stopped=stopped, handle=str(process.pid),
-            oom_killed=code == 137 and stopped is None and oom_kills() > kills,
-            log_bytes=log.taken_bytes, log_cut_bytes=log.cut_bytes, remarks=remarks,
+            oom_killed=code == 137 and stopped is None and failed is None and oom_kills() > kills,
+            log_bytes=log.taken_bytes, log_cut_bytes=log.cut_bytes, left_behind=left_behind,
+            remarks=tuple(cell.remarks),
         )  # fmt: skip
-
-
-class _Running:
-    """A started cell: its leader, the tree of its processes, and the thread that reads its output."""
-
-    def __init__(self, process: subprocess.Popen[bytes], tree: CellTree, log: CappedLog) -> None:
-        self._process = process
-        self._tree = tree
-        self._log = log
-        self._remarks: list[str] = []
-        self._over = threading.Event()
-        self._pidfd = os.pidfd_open(process.pid)
-        self._reader = threading.Thread(target=self._read, name=f"log-{process.pid}", daemon=True)
-        self._reader.start()
-
-    def limit(self) -> None:
-        """Set resource limits from outside: code between fork and exec is not safe in a program with threads."""
-        for kind, wanted in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, OPEN_FILES)):
-            hard = resource.getrlimit(kind)[1]
-            value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-            try:
-                resource.prlimit(self._process.pid, kind, (value, value))
-            except ProcessLookupError:
-                return
-
-    def wait(self, watch: Watch, grace_s: float, number: signal.Signals) -> Stop | None:
-        """Wait for the leader, asking the watch; stop it when the watch says so."""
-        begin = time.monotonic()
-        while True:
-            if self._ended(TICK_S):
-                return None
-            stop = watch.poll(time.monotonic() - begin)
-            if stop is not None:
-                self._tree.look()  # remember who belongs to the cell before parents die
-                # To the leader alone, as a container's init does: an engine whose workers die first looks crashed.
-                self._process.send_signal(number)
-                deadline = time.monotonic() + grace(stop, grace_s)
-                while not self._ended(max(0.0, min(TICK_S, deadline - time.monotonic()))):
-                    if time.monotonic() >= deadline or watch.poll(time.monotonic() - begin) is not None:
-                        break
-                return stop
-
-    def _ended(self, limit_s: float) -> bool:
-        # Popen.wait with a limit sleeps in steps of up to 50 ms; a process descriptor wakes at once (pidfd_open(2)).
-        if self._process.returncode is None and not select.select([self._pidfd], [], [], limit_s)[0]:
-            return False
-        self._process.wait()
-        return True
-
-    def finish(self) -> tuple[str, ...]:
-        """End what is left of the cell, give its output a bounded time, and say what went wrong with either."""
-        left = self._tree.end(KILL_S)
-        if left:
-            names = ", ".join(str(seen.pid) for seen in sorted(left, key=lambda seen: seen.pid))
-            self._remarks.append(f"processes still alive {KILL_S:g} s after SIGKILL: {names}")
-        self._ended(KILL_S)
-        os.close(self._pidfd)
-        self._reader.join(DRAIN_S)
-        if self._reader.is_alive():
-            self._remarks.append("the output did not end with the cell: the log may be incomplete")
-        self._over.set()
-        return tuple(self._remarks)
-
-    def _read(self) -> None:
-        pipe = self._process.stdout
-        if pipe is None:
-            return
-        with pipe:
-            while not self._over.is_set():
-                if not select.select([pipe], [], [], 0.2)[0]:
-                    continue
-                data = os.read(pipe.fileno(), _CHUNK)
-                if not data:
-                    return
-                try:
-                    self._log.write(data)
-                except OSError as error:  # read on, so that the cell does not block on a full disk of ours
-                    if not any("could not be written" in remark for remark in self._remarks):
-                        self._remarks.append(f"the log could not be written: {error.strerror}")
+        if failed is None:
+            return done
+        return replace(done, exit_code=None, fault=_part(failed), message=_words(failed, spec.log_path))
 
 
 def cell_environment(spec: CellSpec, home: Path, mark: str) -> dict[str, str]:
@@ -230,6 +173,19 @@ def _command(argv: tuple[str, ...], environment: Mapping[str, str]) -> list[str]
     return [found or argv[0], *argv[1:]]
 
 
+def _part(error: OSError) -> Fault:
+    """The part of the host that an error speaks of: its disk, or what starts and holds processes."""
+    return Fault.DAEMON if error.errno in _NO_PROCESS else Fault.DISK
+
+
+def _words(error: OSError, log: Path) -> str:
+    return f"{error.filename or log}: {error.strerror or error}"
+
+
+def _fault(error: OSError, message: str, began: float) -> CellExit:
+    return CellExit(exit_code=None, duration_s=time.monotonic() - began, fault=_part(error), message=message)
+
+
 @contextmanager
 def _on_cores(cpus: tuple[int, ...]) -> Iterator[None]:
     """Start what is started here on these cores: a child inherits the affinity of the thread that makes it."""
@@ -241,4 +197,10 @@ def _on_cores(cpus: tuple[int, ...]) -> Iterator[None]:
     try:
         yield
     finally:
-        os.sched_setaffinity(0, before)
+        try:
+            os.sched_setaffinity(0, before)
+        except (
+            OSError
+        ):  # the host took them away meanwhile: onto what it left, and no child is lost by an error here
+            with suppress(OSError):
+                os.sched_setaffinity(0, range(os.cpu_count() or 1))

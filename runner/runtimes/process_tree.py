@@ -12,8 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from runner.runtimes.labels import MARK, start_time
+
+GONE_OR_NOT_OURS: Final = (FileNotFoundError, ProcessLookupError, PermissionError)
+"""What says that a process is none of a cell's that can be ended. Other errors, such as no descriptor left, say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class CellTree:
         self._known: set[Seen] = set()
 
     def look(self) -> set[Seen]:
-        """All live processes of the cell."""
+        """All live processes of the cell. Raises :class:`OSError` where this program cannot look."""
         alive: dict[int, Seen] = {}
         parents: dict[int, int] = {}
         sessions: dict[int, int] = {}
@@ -68,7 +72,7 @@ class CellTree:
     def _marked(self, pid: int) -> bool:
         try:
             return self._needle in (self._proc / str(pid) / "environ").read_bytes().split(b"\0")
-        except OSError:
+        except GONE_OR_NOT_OURS:
             return False
 
     def end(
@@ -77,7 +81,7 @@ class CellTree:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> set[Seen]:
-        """Kill everything until nothing is left or the time is up; what is left.
+        """Kill everything until nothing is left or the time is up; what is left. Raises as :meth:`look`.
 
         All are stopped before any is killed: a parent neither starts more children nor reports the death of one.
         """
@@ -112,8 +116,8 @@ def marked(proc: Path = Path("/proc")) -> Iterator[tuple[Seen, str]]:
     """Every live process with a mark of this tool, and the mark."""
     needle = f"{MARK}=".encode()
     for pid in _pids(proc):
-        start = start_time(pid, proc)
         try:
+            start = start_time(pid, proc)
             entries = (proc / str(pid) / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
@@ -163,7 +167,7 @@ def _stat(pid: int, proc: Path) -> tuple[str, int, int, str] | None:
     """State, parent, session and start time (proc(5), fields 3, 4, 6, 22)."""
     try:
         text = (proc / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except GONE_OR_NOT_OURS:
         return None
     fields = text.rpartition(")")[2].split()
     return fields[0], int(fields[1]), int(fields[3]), fields[19]

@@ -25,10 +25,11 @@ def table(node: Node, what: str, mistakes: Mistakes) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class ListOf(Generic[T]):
-    """A list; ``single`` also takes one value for a list of one."""
+    """A list; ``single`` also takes one value for a list of one, ``least`` is how many items it must have."""
 
     item: Kind[T]
     single: bool = False
+    least: int = 0
 
     def read(self, node: Node, what: str, mistakes: Mistakes) -> tuple[T, ...]:
         """The items that can be read; the others are noted."""
@@ -37,6 +38,8 @@ class ListOf(Generic[T]):
                 return (self.item.read(node, what, mistakes),)
             fix = f"write [{visible(node.text)}]" if isinstance(node, Leaf) and node.text else "write [a, b]"
             raise mistakes.refuse(node.mark, f"{what} must be a list", fix)
+        if len(node.items) < self.least:
+            raise mistakes.refuse(node.mark, f"{what} is empty", "write at least one item, or remove the key")
         found = []
         for number, item in enumerate(node.items):
             try:
@@ -48,6 +51,8 @@ class ListOf(Generic[T]):
     def schema(self) -> Schema:
         """An array."""
         array: Schema = {"type": "array", "items": self.item.schema()}
+        if self.least:
+            array["minItems"] = self.least
         return {"anyOf": [self.item.schema(), array]} if self.single else array
 
 

@@ -42,17 +42,18 @@ class Kind(Protocol[T_co]):
         ...
 
 
-def leaf(node: Node, what: str, mistakes: Mistakes) -> Leaf:
-    """The node as a single value that is not null."""
+def leaf(node: Node, what: str, mistakes: Mistakes, fix: str = "write a value, or remove it") -> Leaf:
+    """The node as a single value that is not null. ``fix`` is the advice where it is."""
     if not isinstance(node, Leaf):
         shape = "a list" if isinstance(node, Listing) else "a mapping"
         raise mistakes.refuse(node.mark, f"{what} must be one value, not {shape}")
     if node.null:
         shown = f" ({node.text})" if node.text else ""
-        raise mistakes.refuse(
-            node.mark, f"{what} has no value{shown}", 'write a value, or "" for an empty text'
-        )
+        raise mistakes.refuse(node.mark, f"{what} has no value{shown}", fix)
     return node
+
+
+_OR_EMPTY = 'write a value, or "" for an empty text'
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,8 @@ class Text:
             return f"{visible(text)!r} holds the invisible character U+{ord(hidden):04X}", "remove it"
         if self.words and text not in self.words:
             return f"{visible(text)!r} is not known", meant(text, self.words)
-        if not text:
-            return "'' is empty", "write a value"
+        if not text.strip():
+            return f"{text!r} is empty", "write a value"
         if self.pattern and not re.fullmatch(self.pattern, text):
             return f"{visible(text)!r} does not fit", self.rule
         return self.check(text) if self.check else None
@@ -113,18 +114,21 @@ class OneOf(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A whole number within bounds."""
+    """A whole number within bounds. ``fix`` is the advice for any other value."""
 
     least: int
     most: int
+    fix: str = ""
 
     def read(self, node: Node, what: str, mistakes: Mistakes) -> int:
         """The number."""
         value = leaf(node, what, mistakes)
         if re.fullmatch(r"0|[1-9][0-9]{0,8}", value.text) and self.least <= int(value.text) <= self.most:
             return int(value.text)
-        text = f"{what}: {visible(value.text)!r} is no whole number from {self.least} to {self.most}"
-        raise mistakes.refuse(value.mark, text)
+        bounds = (
+            f"no whole number from {self.least} to {self.most}" if self.least < self.most else "not known"
+        )
+        raise mistakes.refuse(value.mark, f"{what}: {visible(value.text)!r} is {bounds}", self.fix)
 
     def schema(self) -> Schema:
         """An integer within bounds."""
@@ -136,6 +140,7 @@ class Duration:
     """A time such as ``90s``, ``10m`` or ``1h30m``; in seconds."""
 
     pattern = r"(?=[0-9])([0-9]{1,4}h)?([0-9]{1,6}m)?([0-9]{1,8}s)?"
+    shape = r"-?(?=[0-9])([0-9]+h)?([0-9]+m)?([0-9]+s)?"
 
     def read(self, node: Node, what: str, mistakes: Mistakes) -> float:
         """The seconds."""
@@ -148,8 +153,10 @@ class Duration:
                 for part, unit in zip(found.groups(), (3600, 60, 1), strict=True)
             )
         if seconds <= 0:
-            text = f"{what}: {visible(value.text)!r} is no time"
-            raise mistakes.refuse(value.mark, text, "write it with units: 90s, 10m, 1h30m")
+            wrong, fix = "no time", "write it with units: 90s, 10m, 1h30m"
+            if re.fullmatch(self.shape, value.text):
+                wrong, fix = _out_of_bounds(value.text, "1s", "9999h")
+            raise mistakes.refuse(value.mark, f"{what}: {visible(value.text)!r} is {wrong}", fix)
         return float(seconds)
 
     def schema(self) -> Schema:
@@ -162,18 +169,32 @@ class Size:
     """An amount of memory such as ``512m`` or ``4g`` (powers of 1024, as Docker reads them); in bytes."""
 
     pattern = r"[1-9][0-9]{0,8}[kmg]"
+    shape = r"-?[0-9]+[kmg]"
 
     def read(self, node: Node, what: str, mistakes: Mistakes) -> int:
         """The bytes."""
         value = leaf(node, what, mistakes)
         if not re.fullmatch(self.pattern, value.text):
-            text = f"{what}: {visible(value.text)!r} is no size"
-            raise mistakes.refuse(value.mark, text, "write it with a unit: 64k, 512m, 4g")
+            wrong, fix = "no size", "write it with a unit: 64k, 512m, 4g"
+            if re.fullmatch(self.shape, value.text):
+                wrong, fix = _out_of_bounds(value.text, "1k", "999999999g")
+            raise mistakes.refuse(value.mark, f"{what}: {visible(value.text)!r} is {wrong}", fix)
         return int(value.text[:-1]) << {"k": 10, "m": 20, "g": 30}[value.text[-1]]
 
     def schema(self) -> Schema:
         """A string with a unit."""
         return {"type": "string", "pattern": f"^{self.pattern}$"}
+
+
+def _out_of_bounds(text: str, least: str, most: str) -> tuple[str, str]:
+    """What is wrong with an amount that has its units, and the fix."""
+    if text.startswith("-"):
+        return "negative", f"write {least} or more"
+    if not text.strip("0hmskg"):
+        return "zero", f"write {least} or more; leave the key out for the default"
+    if text.startswith("0"):
+        return "written with a zero before it", "leave the zero out"
+    return "too much", f"write {most} or less"
 
 
 def _looks_like_a_number(text: str) -> bool:
@@ -190,7 +211,7 @@ class EngineValue:
 
     def read(self, node: Node, what: str, mistakes: Mistakes) -> Scalar:
         """The typed value."""
-        value = leaf(node, what, mistakes)
+        value = leaf(node, what, mistakes, _OR_EMPTY)
         text = value.text
         if not value.plain:
             return text
@@ -223,7 +244,7 @@ class EnvValue:
 
     def read(self, node: Node, what: str, mistakes: Mistakes) -> str:
         """The text."""
-        value = leaf(node, what, mistakes)
+        value = leaf(node, what, mistakes, _OR_EMPTY)
         if "\0" in value.text:
             raise mistakes.refuse(value.mark, f"{what} holds a NUL, which no variable can", "remove it")
         return value.text

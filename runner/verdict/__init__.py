@@ -5,10 +5,12 @@ an engine's words mean); ``docs/verdicts.md`` tells a user how to read the resul
 """
 
 from runner.verdict.attempts import combine
-from runner.verdict.events import read_evidence, read_progress
+from runner.verdict.events import read_evidence
 from runner.verdict.explain import explain
-from runner.verdict.faults import HostFault, Retry, classify_message
+from runner.verdict.faults import classify_message
 from runner.verdict.finding import find_cause
+from runner.verdict.host_fault import HostFault, Retry
+from runner.verdict.progress import read_progress
 from runner.verdict.rules import RULES, Rule, judge
 from runner.verdict.totals import exit_code, tally
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from runner.model import Outcome, Verdict
+from runner.records import CAUSE_CHARS
+from runner.verdict.case import one_line
 from runner.verdict.rate import rate
 
 NOT_TESTED = frozenset({Outcome.INFRA, Outcome.CANCELLED})
@@ -38,7 +40,8 @@ def combine(attempts: Sequence[Verdict]) -> Verdict:
     number, first = unreadable[0] if unreadable and passes else failures[0]
     if not passes or first.outcome in UNREADABLE:
         return _with_history(number, first, attempts)
-    cause = f"attempt {number}: {first.outcome.value}: {first.cause}; attempt {passes[-1][0]} passed"
+    said, passed = f"attempt {number}: {first.outcome.value}: ", f"; attempt {passes[-1][0]} passed"
+    cause = said + one_line(first.cause, CAUSE_CHARS - len(said + passed)) + passed
     flaky = Verdict(outcome=Outcome.FLAKY, culprit=first.culprit, cause=cause, remarks=first.remarks)
     return _with_history(number, flaky, attempts)
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from runner.facts import CellFacts, Finding, JUnitReport, Tally, TestCase, TestResult
 from runner.model import Culprit, Outcome, Proof, Verdict
-from runner.verdict.causes import ENGINE_DEATH, ERROR, MEANINGS
+from runner.records import CAUSE_CHARS
+from runner.verdict.causes import CRASHED, ENGINE_DEATH, ERROR, MEANINGS, is_host_fault
 from runner.verdict.exits import NO_TESTS_COLLECTED, exit_words
 from runner.verdict.finding import find_cause
+from runner.verdict.lines import is_assertion, is_exception
 from runner.verdict.proof import Doubt, doubts
 from runner.verdict.sight import differences
 
-CAUSE_CHARS = 400
 _BAD = (TestResult.FAILED, TestResult.ERROR)
 
 
@@ -77,9 +78,12 @@ class Case:
 
         A log may hold errors that a passing test caused on purpose, so an error counts only where there is no whole
         report, or where a failing test tells of it; otherwise the failing tests' own words are looked through. An
-        engine that reported itself was not refused: then a refusal is of a configuration that a test made up.
+        engine that reported itself was not refused: then a refusal is of a configuration that a test made up. In a
+        network namespace of its own a cell can only have taken a port itself: that is no fault of the host.
         """
-        found, evidence = self._explanation(), self.facts.evidence
+        found, evidence, given = self._explanation(), self.facts.evidence, self.facts.given
+        if found is not None and found.kind == "port_clash" and given is not None and given.contained:
+            found = replace(found, kind=CRASHED)
         accepted = evidence is not None and bool(evidence.engine) and self.facts.proof is Proof.ENGINE
         return None if found is not None and found.kind == "refused" and accepted else found
 
@@ -92,11 +96,26 @@ class Case:
         if not self.bad:
             return None
         words = "\n".join(message for case in self.failing for message in case.messages)
-        if found is not None and (not words or _tells_of(words, found)):
+        # The starting process prints the tests' own words: a fault of the host in them is no second witness.
+        witness = found is not None and (bool(found.process) or not is_host_fault(found.kind))
+        if found is not None and witness and (not words or _tells_of(words, found)):
             return found
+        return self._told()
+
+    def _told(self) -> Finding | None:
+        """The error that a failing test died of, by its own words. An assertion only quotes errors.
+
+        A fault of the host counts only as the exception itself, and where no test of the report failed an assertion:
+        the cell is then tried again, and a failed test must not be lost by that.
+        """
+        died = [case for case in self.failing if not any(map(is_assertion, case.messages))]
+        words = "\n".join(message for case in died for message in case.messages)
         known = find_cause(words.splitlines())
-        told = known is not None and known.kind != ERROR and (known.process or known.kind in _TOLD_BY_TESTS)
-        return known if told else None
+        if known is None or not (known.process or known.kind in _TOLD_BY_TESTS) or known.kind == ERROR:
+            return None
+        if is_host_fault(known.kind) and not (len(died) == len(self.failing) and is_exception(known.line)):
+            return None
+        return known
 
     def counted(self) -> str:
         """The tests done so far, in words: from the report, else from the streamed test log."""

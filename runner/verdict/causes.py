@@ -80,8 +80,10 @@ _BEFORE_FAULTS: tuple[CauseRow, ...] = (
     ),
     _row(
         "unsupported_host",
-        r"not supported for the current GPU|[Mm]inimum capability",
-        "vllm/config/vllm.py 0.32, .../compressed_tensors.py, .../quark/quark.py: device capability",
+        r"not supported for the current GPU|[Mm]inimum capability|only supported on GPUs with compute capability"
+        r"|no kernel image is available|HIP error: invalid device function",
+        "vllm/config/vllm.py 0.32, .../compressed_tensors.py, .../quark/quark.py, platforms/cuda.py: device capability; CUDA"
+        " error 209 and HIP error 98: the build has no code for this device",
     ),
     _row("refused", r"is not supported for quantization method", "vllm/config/vllm.py 0.32: dtype list"),
     _row(
@@ -130,9 +132,9 @@ _BEFORE_FAULTS: tuple[CauseRow, ...] = (
     _row(
         "memory_settings",
         r"No space left on device: '/(?:psm_|dev/shm)|insufficient shared memory|shared memory object </torch_"
-        r"|Insufficient space in /dev/shm",
+        r"|Insufficient space in /dev/shm|creating shared memory segment /dev/shm",
         "python multiprocessing.shared_memory; torch/utils/data; vllm/distributed/device_communicators/"
-        "shm_broadcast.py 0.32: the shm limit is the matrix file's",
+        "shm_broadcast.py 0.32; NCCL src/misc/shmutils.cc 2.27: the shm limit is the matrix file's",
         bare=True,
     ),
     _row(
@@ -177,7 +179,7 @@ _BEFORE_FAULTS: tuple[CauseRow, ...] = (
     ),
     _row(
         "hub",
-        r"429 Client Error|couldn't connect to 'https://|We couldn't connect to|LocalEntryNotFoundError"
+        r"429 Client Error|5\d\d Server Error|couldn't connect to 'https://|We couldn't connect to|LocalEntryNotFoundError"
         r"|HfHubHTTPError|OfflineModeIsEnabled|offline mode is enabled",
         "huggingface_hub and transformers: pytorch/pytorch#170150, vllm 24 in the field cases",
     ),
@@ -188,7 +190,7 @@ _AFTER_FAULTS: tuple[CauseRow, ...] = (
     _row(
         "model_files",
         r"SafetensorError|Cannot find any model weights|Invalid repository ID or local directory"
-        r"|RepositoryNotFoundError|is not a local folder and is not a valid model identifier"
+        r"|RepositoryNotFoundError|GatedRepoError|access a gated repo|is not a local folder and is not a valid model identifier"
         r"|JSONDecodeError: .{0,100}while the tokenizer was read|untagged enum ModelWrapper"
         r"|(?:FileNotFoundError|OSError): .{0,400}\.(?:safetensors|bin|pt|gguf|json|model)\b",
         "safetensors; vllm/model_executor/model_loader/default_loader.py, transformers_utils/config.py 0.32; tokenizers",
@@ -196,7 +198,7 @@ _AFTER_FAULTS: tuple[CauseRow, ...] = (
     _row(
         "image",
         r"Read-only file system|ModuleNotFoundError: |ImportError: |cannot open shared object file|undefined symbol: |operator \w+::\w+ does not exist"
-        r"|Failed to find C compiler|has no attribute '_C'",
+        r"|Failed to find C compiler|has no attribute '_C'|Torch not compiled with CUDA enabled",
         "CPython; glibc ld.so; triton runtime/build.py: something is missing in the image",
     ),
     _row(
@@ -253,7 +255,7 @@ _CONSEQUENCE = re.compile(
     r"|WorkerProc initialization failed|Worker failed with error '|Executor failed\.|RuntimeError: cancelled"
     r"|EngineCore died unexpectedly|[Cc]onnection closed by peer|[Cc]onnection reset by peer|Broken pipe"
     r"|^(?:\w+\.)*(?:EOFError|KeyboardInterrupt|SystemExit|BrokenPipeError|CancelledError)\b"
-    r"|ncclRemoteError|ncclSystemError: .{0,60}socket"
+    r"|ncclRemoteError|ncclSystemError: .{0,60}socket|NCCL error in: .{0,200}unhandled system error"
 )
 """Errors that another process's error or a stop causes: shown only where nothing better is there.
 
@@ -270,6 +272,11 @@ ENGINE_DEATH = re.compile(
 def kind_of(text: str, *, bare: bool = False) -> str | None:
     """The kind of an error text by the first row that knows it. ``bare``: only rows that count on any line."""
     return next((row.kind for row in CAUSE_ROWS if (row.bare or not bare) and row.pattern.search(text)), None)
+
+
+def is_host_fault(kind: str) -> bool:
+    """Whether a kind says that the host failed and the cell was not tested, so that it is tried again."""
+    return kind in MEANINGS and MEANINGS[kind].outcome is Outcome.INFRA
 
 
 def is_consequence(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""JSON lines that a cell writes while it runs: evidence of the engine, and the streamed test log.
+"""JSON lines that a cell writes while it runs: its evidence of the engine. :mod:`runner.verdict.progress` has its test log.
 
 Both survive a kill, so both are read tolerantly: a cut last line, a line that is no JSON object or a field of a wrong
 type is counted and left out, never repaired. The writers are ``runner/incell`` and ``tests/moe``.
@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from runner.facts import Evidence, RankFacts, TestProgress
+from runner.facts import Evidence, RankFacts
+from runner.verdict.compared import Comparisons
 from runner.verdict.control import read_control
+from runner.verdict.engines import Engines, with_commit
+from runner.verdict.lives import Lives
 from runner.verdict.sight import read_sight
 
 LINE_CHARS = 1 << 20
@@ -22,8 +25,14 @@ LINE_CHARS = 1 << 20
 INT_DIGITS = 18
 """A longer whole number is read as a float: no count or identity that a cell reports has more digits."""
 
-INTERRUPTED = 2
-"""pytest's exit status for a session that a signal ended (``pytest.ExitCode.INTERRUPTED``)."""
+NOT_TOLD = "nothing"
+"""Stands among the words of a rank's layers where some layers say nothing of theirs."""
+
+MOST_DEVICES = 3
+"""So many devices of one rank are told apart."""
+
+LEFT, LEFT_CHARS = 20, 300
+"""So many things that an engine left behind are kept, and so much of each."""
 
 Event = Mapping[str, Any]
 
@@ -83,11 +92,15 @@ class _Rank:
     """What one rank said so far. Several engines of one cell add up: each must be as the cell says."""
 
     world_size: int
+    worlds: set[int] = field(default_factory=set)
+    counted: set[int] = field(default_factory=set)
+    reports: int = 0
+    told_methods: int = 0
     methods: set[str] = field(default_factory=set)
     dtypes: set[str] = field(default_factory=set)
     backends: set[str] = field(default_factory=set)
     schemes: set[str] = field(default_factory=set)
-    device: str = ""
+    devices: list[str] = field(default_factory=list)
     visible: int | None = None
 
 
@@ -98,7 +111,9 @@ class _Reader:
     values: dict[str, Any] = field(default_factory=dict)
     ranks: dict[int, _Rank] = field(default_factory=dict)
     phases: dict[str, float] = field(default_factory=dict)
-    excess: float | None = None
+    engines: Engines = field(default_factory=Engines)
+    comparisons: Comparisons = field(default_factory=Comparisons)
+    lives: Lives = field(default_factory=Lives)
     bad: int = 0
 
     def start(self, event: Event) -> None:
@@ -126,16 +141,16 @@ class _Reader:
         self._set("phase", "" if name == "none" else name)
 
     def engine(self, event: Event) -> None:
-        version, commit = _text(event.get("version")), _text(event.get("commit"))
-        if version and commit and "+" not in version:
-            version = f"{version}+g{commit.removeprefix('g')}"
-        self._set("engine", _text(event.get("name")))
-        self._set("engine_version", version)
-        self._set("platform", _text(event.get("platform")))
-        self._set("device_type", _text(event.get("device_type")))
-        self._set("dtype", plain_dtype(_text(event.get("dtype"))))
-        self._set("quantization", _text(event.get("quantization")))
-        self._set("tp", _whole(event.get("tp")))
+        said: dict[str, Any] = {
+            name: _text(event.get(name)) for name in ("platform", "device_type", "quantization")
+        }
+        said["engine"] = _text(event.get("name"))
+        said["engine_version"] = with_commit(_text(event.get("version")), _text(event.get("commit")))
+        said |= {"dtype": plain_dtype(_text(event.get("dtype"))), "tp": _whole(event.get("tp"))}
+        self.bad += said["tp"] is None and event.get("tp") is not None
+        self.engines.take(said)
+        for name, value in said.items():
+            self._set(name, value)
 
     def rank(self, event: Event) -> None:
         number, world, layers = (
@@ -143,35 +158,30 @@ class _Reader:
             _whole(event.get("world_size")),
             event.get("layers"),
         )
-        if number is None or world is None:
+        wrong = layers is not None and not isinstance(layers, list)
+        if number is None or world is None or wrong:
             self.bad += 1
             return
         rank = self.ranks.setdefault(number, _Rank(world))
         rank.world_size = world
-        for layer in layers if isinstance(layers, list) else []:
-            if isinstance(layer, dict):
-                rank.methods.add(_text(layer.get("moe_method")))
-                rank.dtypes.add(plain_dtype(_text(layer.get("expert_weight_dtype"))))
-                rank.backends.add(_text(layer.get("backend")))
+        rank.worlds.add(world)
+        rank.reports += 1
+        for layer in layers or ():
+            said = layer if isinstance(layer, dict) else {}
+            rank.methods.add(_text(said.get("moe_method")))
+            rank.dtypes.add(plain_dtype(_text(said.get("expert_weight_dtype"))))
+            rank.backends.add(_text(said.get("backend")))
+        rank.told_methods += layers is not None and bool(layers)
         schemes = event.get("linear_schemes")
         rank.schemes.update(map(str, schemes) if isinstance(schemes, (dict, list)) else ())
-        rank.device = _text(event.get("device")) or rank.device
+        device = _text(event.get("device"))
+        if device and device not in rank.devices and len(rank.devices) < MOST_DEVICES:
+            rank.devices.append(device)
         rank.visible = _count_devices(event.get("visible_devices"))
+        rank.counted.update(() if rank.visible is None else (rank.visible,))
 
     def agreement(self, event: Event) -> None:
-        equal = event.get("tokens_equal")
-        # Of several comparisons the worst one counts, and one that is not a number is the worst.
-        if isinstance(equal, bool):
-            self.values["tokens_equal"] = equal and self.values.get("tokens_equal", True)
-        difference, bound = _number(event.get("max_abs_diff")), _number(event.get("bound"))
-        if difference is None:
-            return
-        excess = difference - bound if bound is not None else -math.inf
-        if math.isnan(excess) or math.isnan(difference):
-            excess = math.inf
-        if self.excess is None or excess > self.excess:
-            self.excess = excess
-            self.values["max_abs_logprob_diff"], self.values["logprob_bound"] = difference, bound
+        self.comparisons.take(event)
 
     def control(self, event: Event) -> None:
         found = read_control(event)
@@ -180,6 +190,11 @@ class _Reader:
 
     def shutdown(self, event: Event) -> None:
         self._set("children_left", _whole(event.get("children_left")))
+        left = event.get("left")
+        if isinstance(left, list):
+            self._set(
+                "memory_left", tuple(text[:LEFT_CHARS] for text in left[:LEFT] if isinstance(text, str))
+            )
 
     def _set(self, name: str, value: object) -> None:
         if value is not None and value != "":
@@ -194,16 +209,42 @@ class _Reader:
                 expert_weight_dtypes=_sorted(rank.dtypes),
                 backends=_sorted(rank.backends),
                 linear_schemes=_sorted(rank.schemes),
-                device=rank.device,
+                device=" and ".join(rank.devices),
                 visible_devices=rank.visible,
             )
             for number, rank in sorted(self.ranks.items())
         )
-        return Evidence(ranks=ranks, phases=dict(self.phases), bad_lines=self.bad, **self.values)
+        return Evidence(
+            ranks=ranks,
+            phases=dict(self.phases),
+            bad_lines=self.bad,
+            tokens_equal=self.comparisons.equal,
+            max_abs_logprob_diff=self.comparisons.difference,
+            logprob_bound=self.comparisons.bound,
+            conflicts=(
+                *self.lives.conflicts(),
+                *self.engines.conflicts(),
+                *self._rank_conflicts(),
+                *self.comparisons.conflicts,
+            ),
+            **self.values,
+        )
+
+    def _rank_conflicts(self) -> Iterator[str]:
+        for number, rank in sorted(self.ranks.items()):
+            for what, seen in (("world sizes", rank.worlds), ("numbers of visible devices", rank.counted)):
+                if len(seen) > 1:
+                    yield f"rank {number} reports {what} {' and '.join(map(str, sorted(seen)[:3]))}"
+            if rank.reports < self.engines.count:
+                yield f"{self.engines.count} engines, but rank {number} reports itself {rank.reports} times"
+            elif 0 < rank.told_methods < self.engines.count:
+                yield f"{self.engines.count} engines, but rank {number} tells the layers of {rank.told_methods}"
 
 
 def _sorted(words: set[str]) -> tuple[str, ...]:
-    return tuple(sorted(words - {""}))
+    """Every word; one more for layers that say nothing beside others that do."""
+    told = sorted(words - {""})
+    return (*told, NOT_TOLD) if told and "" in words else tuple(told)
 
 
 _EVENTS: Mapping[str, Callable[[_Reader, Event], None]] = {
@@ -234,48 +275,6 @@ def read_evidence(lines: Iterable[str]) -> Evidence:
             reader.values.setdefault("first_event_at", at)
             reader.values["last_event_at"] = at
         if known := _EVENTS.get(event["event"]):
+            reader.lives.take(event)
             known(reader, event)
     return reader.result()
-
-
-def read_progress(lines: Iterable[str]) -> TestProgress:
-    """How far the tests came, from the lines of the streamed test log. Never raises.
-
-    A test is finished when its call (or a setup that did not pass) has a result. ``running`` is the test that began
-    last and whose teardown has no result, unless the session itself finished and was not stopped in that test.
-    """
-    finished: set[str] = set()
-    passed: set[str] = set()
-    failed: set[str] = set()
-    running, session_finished, interrupted = "", False, False
-    for event in read_objects(lines):
-        if event is None:
-            continue
-        node, when, outcome = (
-            _text(event.get("nodeid")),
-            _text(event.get("when")),
-            _text(event.get("outcome")),
-        )
-        if event["event"] == "begin":
-            running = node
-        elif event["event"] == "result" and node:
-            if when != "setup" or outcome != "passed":
-                finished.add(node)
-            if when == "call" and outcome == "passed":
-                passed.add(node)
-            if outcome in {"failed", "error"}:
-                failed.add(node)
-            if when == "teardown" and node == running:
-                running = ""
-        elif event["event"] == "collect_error":
-            failed.add(node)
-        elif event["event"] == "session_finish":
-            session_finished = True
-            interrupted = event.get("exitstatus") == INTERRUPTED
-    return TestProgress(
-        finished=len(finished),
-        passed=len(passed - failed),
-        failed=len(failed),
-        running="" if session_finished and not interrupted else running,
-        session_finished=session_finished,
-    )

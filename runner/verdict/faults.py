@@ -1,75 +1,15 @@
 """Faults of a host told by the words of a daemon, a registry or a driver, and whether a retry makes sense.
 
 One ordered table; the first row that matches wins. The same rows serve error texts of the container engine
-(:func:`classify_message`) and, where ``in_log`` is set, lines of a cell's log (:mod:`runner.verdict.causes`).
+(:func:`classify_message`) and, where ``in_log`` is set, lines of a cell's log (:mod:`runner.verdict.causes`), and say
+what is done after a fault: whether the cell is tried again, and whether its devices or the host are used no more.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from enum import StrEnum
-
 from runner.model import Culprit, Fault
-
-
-class Retry(StrEnum):
-    """What a retry may do about a fault."""
-
-    NO = "no"
-    SAME_HOST = "same_host"
-    LATER = "later"
-    OTHER_HOST = "other_host"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostFault:
-    """What an error text means. ``culprit`` is HOST for infrastructure, CONFIG for what a file asks, TEST for our bug.
-
-    ``retry`` says where another try may help: at once on this host, there later with growing pauses, or elsewhere.
-    ``closes_host``: no further cell that needs the same thing should be started on this host.
-    """
-
-    name: str
-    culprit: Culprit
-    fault: Fault | None
-    retry: Retry
-    hint: str
-    closes_host: bool = False
-
-    @property
-    def retry_same_host(self) -> bool:
-        """Whether trying again on the same host, now or later, can help."""
-        return self.retry in {Retry.SAME_HOST, Retry.LATER}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultRow:
-    """One row: the words, what they mean, whether they also count in a cell's log, and who has seen them."""
-
-    pattern: re.Pattern[str]
-    meaning: HostFault
-    source: str
-    in_log: bool = False
-
-
-def _row(  # noqa: PLR0913 - one table row, all by keyword but the pattern
-    pattern: str,
-    *,
-    name: str,
-    fault: Fault | None,
-    retry: Retry,
-    hint: str,
-    source: str,
-    culprit: Culprit = Culprit.HOST,
-    closes_host: bool = False,
-    in_log: bool = False,
-) -> FaultRow:
-    meaning = HostFault(
-        name=name, culprit=culprit, fault=fault, retry=retry, hint=hint, closes_host=closes_host
-    )
-    return FaultRow(pattern=re.compile(pattern, re.IGNORECASE), meaning=meaning, source=source, in_log=in_log)
-
+from runner.verdict.host_fault import FaultRow, HostFault, Retry
+from runner.verdict.host_fault import row as _row
 
 _DEVICE, _PULL, _NET = Fault.DEVICE, Fault.PULL, Fault.NETWORK
 
@@ -85,13 +25,21 @@ FAULT_ROWS: tuple[FaultRow, ...] = (
         source="moby daemon/nvidia_linux.go",
     ),
     _row(
-        r"could not select device driver \"?cdi|CDI device injection failed|unresolvable CDI devices",
+        r"could not select device driver \"?cdi",
         name="cdi",
         fault=_DEVICE,
         retry=Retry.OTHER_HOST,
         closes_host=True,
-        hint="enable CDI in the engine and generate its specification for these devices",
-        source="moby/moby#47633, NVIDIA/nvidia-container-toolkit#434",
+        hint="CDI is not enabled in this engine: set features.cdi in its daemon.json, or use the container toolkit",
+        source="NVIDIA/nvidia-docker#1352",
+    ),
+    _row(
+        r"CDI device injection failed|unresolvable CDI devices",
+        name="cdi_device",
+        fault=_DEVICE,
+        retry=Retry.OTHER_HOST,
+        hint="the CDI specification is stale: run `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`",
+        source="NVIDIA/nvidia-container-toolkit#203",
     ),
     _row(
         r"could not select device driver",
@@ -100,7 +48,7 @@ FAULT_ROWS: tuple[FaultRow, ...] = (
         retry=Retry.OTHER_HOST,
         closes_host=True,
         hint="install the vendor's container toolkit and restart the engine",
-        source="NVIDIA/nvidia-docker#1352",
+        source="moby/moby#47633",
     ),
     _row(
         r"nvidia-container-cli: device error: .{0,200}unknown device",
@@ -111,13 +59,21 @@ FAULT_ROWS: tuple[FaultRow, ...] = (
         source="NVIDIA/nvidia-docker#1026",
     ),
     _row(
-        r"nvidia-container-cli: .{0,80}(?:nvml error|driver)|driver not loaded",
+        r"nvidia-container-cli: (?:initialization error|.{0,80}(?:nvml error|driver))|driver not loaded",
         name="no_driver",
         fault=_DEVICE,
         retry=Retry.OTHER_HOST,
         closes_host=True,
         hint="the GPU driver of this host is not loaded",
         source="NVIDIA/nvidia-docker#1642",
+    ),
+    _row(
+        r"error gathering device information while adding custom device \"/dev/nvidia",
+        name="device_gone",
+        fault=_DEVICE,
+        retry=Retry.OTHER_HOST,
+        hint="the NVIDIA device node is gone: see `nvidia-smi` and `dmesg`",
+        source="moby oci/devices_linux.go",
     ),
     _row(
         r"error gathering device information while adding custom device",
@@ -139,7 +95,8 @@ FAULT_ROWS: tuple[FaultRow, ...] = (
         source="NVIDIA/nvidia-container-toolkit#48",
     ),
     _row(
-        r"Unable to open /dev/kfd|/dev/kfd.{0,40}Permission denied|/dev/dri/\S{1,40}.{0,40}Permission denied",
+        r"Unable to open /dev/kfd|/dev/kfd.{0,40}Permission denied|/dev/dri/\S{1,40}.{0,40}Permission denied"
+        r"|Permission denied: '/dev/(?:kfd|dri|nvidia)",
         name="device_permission",
         fault=_DEVICE,
         retry=Retry.OTHER_HOST,
@@ -161,7 +118,7 @@ FAULT_ROWS: tuple[FaultRow, ...] = (
         r"Failed to infer device type",
         name="no_platform",
         fault=_DEVICE,
-        retry=Retry.OTHER_HOST,
+        retry=Retry.SAME_HOST,  # the image may be at fault as well as the device: not set aside at the first sight
         in_log=True,
         hint="the engine found no platform it can run on: is a device visible in the cell?",
         source="vllm/config/device.py 0.32",
@@ -169,13 +126,16 @@ FAULT_ROWS: tuple[FaultRow, ...] = (
     _row(
         r"uncorrectable (?:NVLink|ECC) error|has fallen off the bus|CUDA-capable device\(s\) is/are busy"
         r"|devices are busy or unavailable|system not yet initialized|HW Exception by GPU node"
-        r"|CUDA driver version is insufficient|unspecified launch failure due to ECC",
+        r"|CUDA driver version is insufficient|NVIDIA driver on your system is too old|Found no NVIDIA driver on your system"
+        r"|unsupported display driver|Unexpected error from cudaGetDeviceCount"
+        r"|(?:ImportError|OSError): libcuda\.so\.1: cannot open|unspecified launch failure due to ECC",
         name="sick_device",
         fault=_DEVICE,
         retry=Retry.OTHER_HOST,
         in_log=True,
         hint="the device or its driver is ill: look at the vendor's health tool before it gets another cell",
-        source="CUDA Runtime API error table (3, 35, 46, 214, 802); ROCR-Runtime",
+        source="CUDA Runtime API error table (3, 35, 46, 214, 802, 803); ROCR-Runtime; torch/cuda/__init__.py and"
+        " c10/cuda/CUDAFunctions.cpp 2.13; libcuda.so.1 comes from the host's driver",
     ),
     # ---- pulling images
     _row(

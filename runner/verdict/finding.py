@@ -14,17 +14,18 @@ from enum import IntEnum
 
 from runner.facts import Finding
 from runner.verdict.causes import CRASHED, ENGINE_ONLY, ERROR, EXCEPTION, is_consequence, kind_of
-from runner.verdict.lines import LogLine, rank_in, read_line
+from runner.verdict.lines import LineReader, LogLine, is_assertion, is_exception, rank_in
 
 SHOWN_CHARS = 300
 _MOST_PROCESSES = 256
-_EXCEPTION_LINE = re.compile(r"(?:[A-Za-z_]\w{0,80}\.){0,12}(?:[A-Z]\w{1,80}|[a-z]{1,30}error)(?::(?: |$)|$)")
 _FRAME = re.compile(r' {2,8}File "(?P<file>[^"]{1,400})", line (?P<line>\d+), in (?P<name>\S{1,100})')
 _CUT_BY_PYTEST = "[+"
 """pytest 9 cuts the message attribute of a report: ``[+2 more lines; full report in element text]``."""
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _VALIDATION = re.compile(r"validation errors? for \w+$")
 _PYDANTIC_TAIL = re.compile(r" \[type=\w{1,60}, .*$")
+_FIELD = re.compile(r"[A-Za-z_]\w{0,80}(?:\.\S{1,200})?")
+_MOST_WAITED = 8
 _PYDANTIC_HEAD = re.compile(r"^(?:Assertion failed|Value error), ")
 _START_FAILED = re.compile(
     r"EngineStartFailed: (?:(?P<process>(?:\w*Worker|EngineCore|MainProcess)[\w-]{0,40}): )?(?P<rest>.*?)(?:; then [A-Z]\w{1,60}: .*)?$"
@@ -40,7 +41,7 @@ _TRIGGER = re.compile(
 )
 _NOISE = re.compile(
     r"Dumping (?:input data|scheduler output)|failed to start\.$|encountered a fatal error|hit an exception\.?$"
-    r"|\[shutdown\]|leaked \w+ objects|Traceback \(most recent"
+    r"|\[shutdown\]|leaked \w+ objects|Traceback \(most recent|^(?:FAILED|ERROR) \S{1,300}::"
 )
 
 
@@ -64,6 +65,7 @@ class _Trace:
     frame: str = ""
     of_tokenizer: bool = False
     wants: int = 0
+    validating: bool = False
     loose: bool = False
     text: str = ""
     at: tuple[LogLine, int] | None = None
@@ -143,7 +145,7 @@ class _Scan:
             file = frame["file"].rsplit("/", 1)[-1]
             trace.frame = f"{file}:{frame['line']} in {frame['name']}"
             trace.of_tokenizer = trace.of_tokenizer or "tokeniz" in file
-        elif _EXCEPTION_LINE.match(line.body):
+        elif is_exception(line.body):
             trace.open = False
             self._begin(line.body.rstrip(), line, number, trace, loose=False)
 
@@ -161,9 +163,9 @@ class _Scan:
         """Take an error's first line; pydantic's details, and a message on the next line, are waited for."""
         trace.text, trace.at, trace.loose = text, (line, number), loose
         if _VALIDATION.search(text):
-            trace.wants = 3
-        elif text.endswith(":") and _EXCEPTION_LINE.match(text):
-            trace.wants = 1
+            trace.wants, trace.validating = _MOST_WAITED, True
+        elif text.endswith(":") and is_exception(text):
+            trace.wants, trace.validating = 1, False
         else:
             self._settle(trace)
 
@@ -177,10 +179,11 @@ class _Scan:
             self._offer(_Candidate(_Tier.CONSEQUENCE, _finding(trace.text, kind, began, number), began.pid))
             trace.at, trace.wants = None, 0
             return
-        if detail:
+        # A validator's detail is told from other processes' lines between by its own words; a field's name stands above.
+        told = not trace.validating or _PYDANTIC_TAIL.search(detail) or _PYDANTIC_HEAD.match(detail)
+        if detail and (told or _FIELD.fullmatch(detail)):
             trace.text += "\n" + _PYDANTIC_TAIL.sub("", detail)
-        # A field's name stands unindented above its indented detail; pytest's quotes lose the indentation.
-        if not trace.wants or (detail and (line.body.startswith("  ") or _PYDANTIC_HEAD.match(detail))):
+        if not trace.wants or (detail and told):
             self._settle(trace)
 
     def _settle(self, trace: _Trace) -> None:
@@ -216,7 +219,7 @@ class _Scan:
         self._offer(_Candidate(tier, finding, line.pid), instead_of)
 
     def _loose(self, body: str, line: LogLine, number: int) -> None:
-        exception = _EXCEPTION_LINE.match(body) is not None
+        exception = is_exception(body)
         kind = _kind(body, line, bare=not exception) or (CRASHED if exception and line.of_engine else None)
         if exception and is_consequence(body):
             tier, kind = _Tier.CONSEQUENCE, kind or CRASHED
@@ -247,6 +250,9 @@ class _Scan:
 
 
 def _kind(text: str, line: LogLine, *, bare: bool = False) -> str | None:
+    """The kind of an error, as far as its speaker can know it: what a test asserts, or pytest quotes, is no error's word."""
+    if not line.of_engine and (is_assertion(text) or (bare and line.quoted)):
+        return None
     kind = kind_of(text, bare=bare)
     return None if kind in ENGINE_ONLY and not line.of_engine else kind
 
@@ -279,8 +285,8 @@ def find_cause(lines: Iterable[str]) -> Finding | None:
 
     Reads once and keeps a bounded state; of each line only the first 4,096 characters are looked at.
     """
-    scan = _Scan()
+    scan, reader = _Scan(), LineReader()
     for number, text in enumerate(lines, 1):
-        for line in read_line(text):
+        for line in reader.read(text):
             scan.take(line, number)
     return scan.result()

@@ -16,7 +16,9 @@ from runner.backends import is_backend
 from runner.facts import CellFacts, Evidence, RankFacts
 from runner.model import Culprit
 from runner.verdict import sight
-from runner.verdict.events import plain_dtype
+from runner.verdict.coherent import incoherences
+from runner.verdict.events import NOT_TOLD, plain_dtype
+from runner.version import same_version
 
 
 class Kind(StrEnum):
@@ -91,17 +93,10 @@ def _engine(facts: CellFacts, evidence: Evidence) -> Iterator[Doubt]:
         yield _missing(f"engine {version} ran, but {wanted} is the candidate", Culprit.CONFIG)
 
 
-def same_version(version: str, wanted: str) -> bool:
-    """Whether a reported version is the wanted one: equal, equal but for a local part, or built from that commit."""
-    public, _, local = version.removeprefix("v").partition("+")
-    wanted = wanted.removeprefix("v")
-    if wanted in {public, f"{public}+{local}"}:
-        return True
-    if not re.fullmatch(r"g?[0-9a-f]{7,40}", wanted):
-        return False
-    commits = [part.removeprefix("g") for part in local.split(".") if re.fullmatch(r"g[0-9a-f]{7,40}", part)]
-    asked = wanted.removeprefix("g")
-    return any(commit.startswith(asked) or asked.startswith(commit) for commit in commits)
+def _coherent(_facts: CellFacts, evidence: Evidence) -> Iterator[Doubt]:
+    """The evidence can be read and agrees with itself; several engines of one cell are equal."""
+    for text in incoherences(evidence):
+        yield _missing(text)
 
 
 def _platform(facts: CellFacts, evidence: Evidence) -> Iterator[Doubt]:
@@ -211,13 +206,32 @@ def _backend(facts: CellFacts, evidence: Evidence) -> Iterator[Doubt]:
         yield Doubt(Kind.FELL_BACK, doubt.text, doubt.culprit) if fell_back else doubt
 
 
-def _agreement(_facts: CellFacts, evidence: Evidence) -> Iterator[Doubt]:
-    """The numbers agree with the reference within the bound that the cell states."""
+def _agreement(facts: CellFacts, evidence: Evidence) -> Iterator[Doubt]:
+    """The numbers agree with the reference within the bound that the suite states.
+
+    A model that was made with a reference must be compared with it. Other tokens without a number say nothing: a near
+    tie turns one, and so does a broken kernel.
+    """
     difference, bound = evidence.max_abs_logprob_diff, evidence.logprob_bound
-    if difference is not None and bound is not None and not difference <= bound:
-        yield _against(
-            f"log-probabilities differ from the reference by {difference:g}, the bound is {bound:g}"
-        )
+    if difference is not None and bound is not None:
+        if not difference <= bound:
+            yield _against(
+                f"log-probabilities differ from the reference by {difference:g}, the bound is {bound:g}"
+            )
+    elif evidence.tokens_equal is False:
+        yield _missing("the tokens are not the reference's, and the evidence does not say by how much")
+    elif facts.compared and difference is None and evidence.tokens_equal is None:
+        yield _missing("no test compared the engine's answers with the model's reference")
+    elif facts.compared:
+        yield _missing("the evidence compares answers without a difference and its bound")
+
+
+def _whole(_facts: CellFacts, evidence: Evidence) -> Iterator[Doubt]:
+    """The evidence was written to its end, which its writer does wherever it wrote a start."""
+    if not evidence.started:
+        yield _missing("the evidence has no 'start': it is not whole")
+    elif not evidence.ended:
+        yield _missing("the evidence is cut off: it has no last event")
 
 
 def _on_every_rank(
@@ -229,16 +243,19 @@ def _on_every_rank(
 ) -> Iterator[Doubt]:
     for rank in ranks:
         words = reported(rank)
-        other = [word for word in words if not fits(word)]
+        other = [word for word in words if word != NOT_TOLD and not fits(word)]
         if not words:
             yield _missing(f"rank {rank.rank} does not report its {what}; expected {wanted}")
         elif other:
             yield _against(f"rank {rank.rank} reports {what} {other[0]}, expected {wanted}")
+        elif NOT_TOLD in words:
+            yield _missing(f"rank {rank.rank} does not report the {what} of every layer; expected {wanted}")
 
 
 CHECKS: tuple[Check, ...] = (
     _sight,
     _engine,
+    _coherent,
     _platform,
     _dtype,
     _ranks,
@@ -247,6 +264,7 @@ CHECKS: tuple[Check, ...] = (
     _linear_scheme,
     _backend,
     _agreement,
+    _whole,
 )
 
 

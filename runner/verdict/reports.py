@@ -6,6 +6,7 @@ Each docstring is the rule's reason; :mod:`runner.verdict.rules` holds their ord
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from runner.facts import TestResult
 from runner.model import Culprit, Fault, Outcome, Verdict
@@ -103,9 +104,8 @@ def exit_unknown(case: Case) -> Verdict | None:
     if case.code is not None:
         return None
     words = case.facts.exit.message or "the runtime does not know how the cell ended"
-    return Verdict(
-        outcome=Outcome.INFRA, culprit=Culprit.HOST, cause=f"{words}; {case.counted()}", fault=Fault.DAEMON
-    )
+    decided = case.verdict(Outcome.INFRA, Culprit.HOST, f"{words}; {case.counted()}")
+    return replace(decided, fault=Fault.DAEMON)
 
 
 def flaky(case: Case) -> Verdict | None:
@@ -122,14 +122,18 @@ def flaky(case: Case) -> Verdict | None:
 
 
 def lost_tests(case: Case) -> Verdict | None:
-    """The header promises more tests than there are, and a test that began has no end: tests were lost (J22).
+    """The header promises more tests than there are: they were lost (J22), unless a test log saw the session end.
 
-    With exit 0 and no such test, subtests explain the header, so that only a remark is left (J23).
+    With exit 0 and such a log, subtests explain the header, so that only a remark is left (J23).
     """
     progress, report = case.facts.progress, case.report
-    if report is None or report.lost <= 0 or progress is None or not progress.running:
+    if report is None or report.lost <= 0:
         return None
-    words = f"{report.lost} tests are not in the report, and {progress.running} began and did not end"
+    if progress is not None and progress.session_finished and not progress.running:
+        return None
+    unfinished = "no test log says that the session ran to its end"
+    why = f"{progress.running} began and did not end" if progress and progress.running else unfinished
+    words = f"{report.lost} tests that the header promises are not in the report, and {why}"
     return case.verdict(Outcome.BAD_REPORT, Culprit.TEST, words)
 
 

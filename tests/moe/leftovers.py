@@ -39,6 +39,8 @@ def left(before: Holdings, after: Holdings) -> list[str]:
     """What is there afterwards and was not before, in words; empty where everything came back."""
     new = {n: size for n, size in after.shared.items() if n not in before.shared}
     found = [f"shared memory {name} of {size} bytes" for name, size in sorted(new.items())]
+    if after.problem and not before.problem:
+        found.append(f"device memory can no longer be asked: {after.problem}")
     for device, used in sorted(after.devices.items()):
         grown = used - before.devices.get(device, 0)
         if grown > SLACK:

@@ -76,8 +76,10 @@ def choose(content: dict[str, Any], quantization: str, experts_class: str | None
 def wanted_variants(quantization: str, experts_class: str | None, there: set[str]) -> Iterator[str]:
     method = methods.get(quantization)
     base = (method and method.recipe) or SAME_WEIGHTS.get(quantization, quantization)
-    if method is None and len(there) == 1:  # an axis value of the file's own, on a checkpoint of one format
-        base = next(iter(there))
+    if len(there) == 1 and (method is None or method.recipe not in {None, *there}):
+        base = next(
+            iter(there)
+        )  # a checkpoint of one format: a value of the file's own, or a method that reads several
     if experts_class in INT8_ACTIVATIONS:
         yield f"{base}.a8"
     if "Marlin" not in (experts_class or ""):

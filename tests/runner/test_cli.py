@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -9,12 +10,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from runner.arguments import STORED, make_parser
 from runner.cli import main
+from runner.outlet import host_error
 
 PROJECT = Path(__file__).parents[2]
 MATRIX = """\
@@ -74,6 +77,14 @@ MISTAKES = {
         "--durations text: not a file of durations",
     ),
     "image, no platform": (["plan", "matrix.yaml", "--image", "x"], "--image 'x': write PLATFORM=REF"),
+    "image, credentials": (
+        ["plan", "matrix.yaml", "--image", "cpu=me:pass=word@r.example/x"],
+        "--image '***@r.example/x': what stands before the @ of an image would be credentials",
+    ),
+    "image, credentials alone": (
+        ["plan", "matrix.yaml", "--image", "me:pass@r.example/x"],
+        "--image '***@r.example/x': write PLATFORM=REF",
+    ),
     "image, no digest": (
         ["plan", "matrix.yaml", "--image", "cpu=r.example/x@sha256:ab"],
         "--image 'cpu=r.example/x@sha256:ab': a digest is sha256: and 64 hexadecimal digits",
@@ -121,6 +132,7 @@ def test_a_mistake_of_the_user_is_one_line_and_2(
     shown = capfd.readouterr()
     assert said in shown.err
     assert shown.err.count("\n") == 1
+    assert "pass" not in shown.err
     assert "Traceback" not in shown.err + shown.out
 
 
@@ -341,6 +353,42 @@ def test_where_standard_output_goes_changes_no_verdict(tmp_path: Path, after: st
     assert "Traceback" not in done.stderr
 
 
+def test_a_full_disk_names_the_file_or_the_folders_and_what_to_do(tmp_path: Path) -> None:
+    with (
+        Path("/dev/full").open("wb", buffering=0) as file,
+        pytest.raises(OSError, match="No space") as caught,
+    ):
+        file.write(b"x")
+    out, cache = tmp_path / "reports", tmp_path / "cache"
+    room = "(--out, VLLM_MATRIX_CACHE, TMPDIR)"
+    do = f": No space left on device: free some, or choose other folders {room}"
+    assert host_error(caught.value, out, cache) == f"{out} or {cache} or {tempfile.gettempdir()}{do}"
+    named = OSError(errno.ENOSPC, "No space left on device", "/a/log.txt")
+    assert host_error(named, out, cache) == f"/a/log.txt{do}"
+    gone = FileNotFoundError(errno.ENOENT, "No such file or directory", "/a")
+    assert host_error(gone, None, cache) == "/a: No such file or directory"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+def test_a_run_on_a_full_disk_says_which_folder_is_full(file: str, tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16k,nr_inodes=200", "tmpfs", str(full)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    try:
+        (full / "ballast").write_bytes(b"x" * 8192)
+        words = [sys.executable, "-m", "runner", file, "--runtime", "process", "--out", str(full)]
+        environ = {**os.environ, "PYTHONPATH": str(PROJECT)}
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=environ, cwd=tmp_path)
+    finally:
+        subprocess.run(["umount", str(full)], check=True)
+    assert done.stderr.splitlines()[-1].startswith(f"{full}")
+    assert ": No space left on device: free some, or choose other folders (--out, " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 75
+
+
 def test_a_terminal_without_the_signs_gets_ascii_ones() -> None:
     done = piped("plan", "matrix.yaml", shell_after="", env={"LC_ALL": "C", "PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stderr) == (0, "")
@@ -348,7 +396,14 @@ def test_a_terminal_without_the_signs_gets_ascii_ones() -> None:
     assert done.stdout.isascii()
 
 
-@pytest.mark.parametrize("words", [["plan", "matrix.yaml", "-k", ""], ["run", "matrix.yaml", "--out="]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "matrix.yaml", "-k", ""],
+        ["run", "matrix.yaml", "--out="],
+        ["plan", "matrix.yaml", "--expect-engine", "  "],
+    ],
+)
 def test_an_empty_value_is_refused_and_chooses_nothing(words: list[str]) -> None:
     done = piped(*words, shell_after="")
     assert done.returncode == 2
@@ -399,6 +454,17 @@ def test_a_folder_without_the_files_of_its_attempts_says_so() -> None:
     done = piped("report", "reports/sample", shell_after="")
     assert done.returncode == 0
     assert "files of attempts are no longer in reports/sample" in done.stderr
+
+
+def test_a_folder_that_was_changed_says_so(tmp_path: Path) -> None:
+    sample = tmp_path / "sample"
+    shutil.copytree(PROJECT / "reports" / "sample", sample)
+    cell = next((sample / "cells").iterdir())
+    assert "was recorded" not in piped("report", str(sample), shell_after="").stderr
+    (cell / "attempt-2").mkdir()
+    done = piped("report", str(sample), shell_after="")
+    assert f"note: 1 difference between {sample} and what was recorded" in done.stderr
+    assert f"cells/{cell.name}/attempt-2: not in the record; it was added later" in done.stderr
 
 
 def test_explain_says_that_a_named_report_is_not_there(

@@ -16,25 +16,11 @@ VOCABULARY = {
     "codec",
     "vendors",
     "backends",
+    "reference",
     "expr",
     "interrupt",
     "version",
     "strictyaml",
-}
-ROOMS = {
-    "matrix",
-    "hosts",
-    "prepare",
-    "runtimes",
-    "junit",
-    "verdict",
-    "cells",
-    "caches",
-    "runs",
-    "triage",
-    "report",
-    "release",
-    "ci",
 }
 COMPOSES = {
     "cells": {"junit", "verdict"},

@@ -17,7 +17,8 @@ from runner.errors import ExitCode, PrepareError, UsageError
 from runner.facts import PreparedImage, Watch
 from runner.hosts import locks
 from runner.interrupt import CancelToken
-from runner.model import Culprit, Fault, Outcome, Stop, Verdict
+from runner.model import Culprit, Fault, ModelRef, Outcome, Stop, Verdict
+from runner.pipeline import resuming
 from runner.records import CellRecord, PreparedModel, PrepareFailure, Run
 from runner.runtimes import FakeCell, FakeRuntime
 
@@ -289,6 +290,92 @@ def test_a_resumed_run_keeps_what_was_prepared_for_the_cells_that_had_ended(tmp_
     )
     assert done.run.prepared.models == {f"{image}|m": model}
     assert list(done.run.prepared.failures) == [f"{image}|gone"]
+
+
+@pytest.mark.parametrize("what", ["image", "the engine in", "model m", "suite suite"])
+def test_a_run_is_not_resumed_on_other_things_than_its_finished_cells_ran_with(
+    tmp_path: Path, what: str
+) -> None:
+    folder = unfinished(tmp_path, kill_after=1)
+    begun = runs.load(folder).prepared
+    ((name, image),) = begun.images.items()
+    before = {
+        "image": replace(begun, images={name: replace(image, digest="sha256:old")}),
+        "the engine in": replace(begun, images={name: replace(image, engine_digest="sha256:old")}),
+        "model m": replace(
+            begun,
+            models={f"{name}|m": PreparedModel(name="m", path="/m", digest="sha256:old", source="recipe m")},
+        ),
+        "suite suite": replace(begun, suites={"suite": "sha256:old"}),
+    }[what]
+    now = replace(
+        begun,
+        images={name: replace(image, digest=image.digest or "sha256:new", engine_digest="sha256:new")},
+        models={f"{name}|m": PreparedModel(name="m", path="/m", digest="sha256:new", source="recipe m")},
+    )
+    run = runs.load(folder)
+    uses = replace(run, plan=replace(run.plan, entries=tuple(
+        replace(e, settings=replace(e.settings, model=ModelRef(name="m", recipe="m"))) for e in run.plan.entries
+    )))  # fmt: skip
+    first = run.plan.planned()[0].cell.id
+    with pytest.raises(
+        UsageError,
+        match=f"^{what}.* is not what {first} ran with: sha256:old then, .* now; start a new run",
+    ):
+        resuming.together(replace(uses, prepared=before), now, {first})
+    assert resuming.together(replace(uses, prepared=before), now, ()).images == now.images, (
+        "nothing rests on it yet"
+    )
+
+
+def test_an_image_that_another_registry_gave_again_is_the_same_by_its_id(tmp_path: Path) -> None:
+    run = runs.load(unfinished(tmp_path, kill_after=1))
+    ((name, image),) = run.prepared.images.items()
+    before = replace(
+        run, prepared=replace(run.prepared, images={name: replace(image, digest="a", id="held")})
+    )
+    first = run.plan.planned()[0].cell.id
+    now = replace(run.prepared, images={name: replace(image, digest="b", id="held")})
+    assert resuming.together(before, now, {first}).images == now.images
+    other = replace(run.prepared, images={name: replace(image, digest="b", id="another")})
+    with pytest.raises(UsageError, match="ran with: a then, b now"):
+        resuming.together(before, other, {first})
+
+
+def test_a_resumed_run_whose_image_changed_runs_no_cell_and_can_still_be_resumed(tmp_path: Path) -> None:
+    folder = unfinished(tmp_path, kill_after=1)
+    begun = runs.load(folder).prepared
+    ((name, image),) = begun.images.items()
+    assert image.digest
+    runs.Folder(folder).write_prepared(replace(begun, images={name: replace(image, digest="sha256:old")}))
+    runtime = FakeRuntime({"*": GREEN})
+    with pytest.raises(UsageError, match="start a new run, or bring back what was there"):
+        pipeline.resume(folder, wish(tmp_path), show, CancelToken(), runtime=runtime)
+    assert runtime.ran == []
+    runs.Folder(folder).write_prepared(begun)
+    assert (
+        pipeline.resume(folder, wish(tmp_path), show, CancelToken(), runtime=runtime).exit_code is ExitCode.OK
+    )
+
+
+def test_a_run_is_not_resumed_without_the_secrets_that_its_cut_cells_may_have_written(tmp_path: Path) -> None:
+    runtime = FakeRuntime({"*": GREEN})
+    text = MATRIX + "secrets: [HF_TOKEN]\n"
+    begun = wish(tmp_path, text, environ={"HF_TOKEN": "hf_0123456789"})
+    folder = pipeline.run(begun, show, CancelToken(), runtime=runtime).folder
+    (folder / "run.json").unlink()
+    record = max((folder / "cells").glob("*/cell.json"))
+    record.unlink()
+    with pytest.raises(
+        UsageError, match=r"^HF_TOKEN not set: .*; set it as when the run began, or to nothing$"
+    ):
+        pipeline.resume(folder, wish(tmp_path, text, environ={}), show, CancelToken(), runtime=runtime)
+    for value in ("hf_0123456789", ""):
+        again = wish(tmp_path, text, environ={"HF_TOKEN": value})
+        done = pipeline.resume(folder, again, show, CancelToken(), runtime=runtime)
+        assert done.exit_code is ExitCode.OK
+        (folder / "run.json").unlink()
+        record.unlink()
 
 
 def test_an_unfinished_run_is_reported_and_never_green(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ class Decoys:
             self._keep[kind] = self._start(labels)
         dead = replace(mine, start="1")
         if self._orphan:
-            self._dead = self._start({RUN: "soak-orphan", CELL: "x", **dead.labels()})
+            self._dead = self._start({RUN: "soak-orphan", CELL: "x", **dead.labels()}, orphan=True)
         self._process("of a living owner", {MARK: new_mark(mine, "soak-decoy", "x")})
         self._process("without a mark", {})
         if self._orphan:
@@ -129,7 +129,7 @@ class Decoys:
             ["sleep", "600"], env={**os.environ, **marks}, start_new_session=True
         )
 
-    def _start(self, labels: dict[str, str]) -> str:
+    def _start(self, labels: dict[str, str], *, orphan: bool = False) -> str:
         with self._engine.connect() as client:
             config = {
                 "Image": self._engine.image,
@@ -138,7 +138,12 @@ class Decoys:
                 "HostConfig": {"Init": True},
             }
             held = client.create({**config, "NetworkDisabled": True}, f"soak-{os.urandom(4).hex()}")
-            client.start(held)
+            try:
+                client.start(held)
+            except EngineError:
+                # A runner of a soak beside this one may have removed it already, as it must.
+                if not orphan:
+                    raise
         return held
 
     def problems(self) -> list[str]:

@@ -37,7 +37,8 @@ from tests.soak.look import Decoys, code_digest, containers_of, double_leases, l
 from tests.soak.private_engine import PrivateEngine, engine_of_host  # noqa: E402
 
 MATRIX = PROJECT / "tests" / "soak" / "matrix.yaml"
-END_S = 120.0
+END_S = 75.0
+"""How long a runner may take in all, seconds: four cheap cells, and an engine that is away for some ten."""
 STOP_S = 10.0
 """How long a runner may take from a signal to its end, seconds."""
 

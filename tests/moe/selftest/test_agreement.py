@@ -154,6 +154,9 @@ def test_the_closest_variant_is_chosen_and_said() -> None:
     assert "closest" in closest.note
     quark = {**content, "variants": {"quark_int8": one, "quark_int8.a": one}}
     assert choose(quark, "a_name_of_my_own", None).variant == "quark_int8.a"
+    assert (
+        choose(quark, "moe_wna16", None).variant == "quark_int8.a"
+    )  # reads several formats: the checkpoint says which
     assert choose(quark, "quark_int8", "MarlinExperts").variant == "quark_int8"
     with pytest.raises(NoReference):
         choose(quark, "none", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +41,7 @@ def cell_json(tmp_path: Path, quantization: str, **more: Any) -> Path:
     return path
 
 
-def collected(cell: Path | None) -> str:
+def collected(cell: Path | None, suite: Path = SUITE) -> str:
     """pytest's list of tests, in a process where importing vllm, torch or transformers fails."""
     block = (
         "import sys\n"
@@ -51,7 +52,7 @@ def collected(cell: Path | None) -> str:
     env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
     if cell is not None:
         env["MATRIX_CELL"] = str(cell)
-    arguments = ["-c", str(SUITE / "pytest.ini"), "--rootdir", str(SUITE), "--collect-only", "-q", str(SUITE)]
+    arguments = ["-c", str(suite / "pytest.ini"), "--rootdir", str(suite), "--collect-only", "-q", str(suite)]
     done = subprocess.run(
         [sys.executable, "-c", block, *arguments],
         env=env,
@@ -96,6 +97,17 @@ def test_a_cell_gets_its_own_tests(
     tests = [line for line in listed.splitlines() if "::" in line]
     assert "test_shutdown_gives_memory_back" in tests[-1]
     assert "test_startup" in tests[0]
+
+
+def test_a_test_file_of_a_users_own_runs_while_there_is_an_engine(tmp_path: Path) -> None:
+    """Put into a copy of the suite, it comes before the engine is stopped."""
+    suite = tmp_path / "suite"
+    shutil.copytree(SUITE, suite, ignore=shutil.ignore_patterns("selftest", "__pycache__"))
+    (suite / "test_zz_tools.py").write_text("def test_mine() -> None: pass\n")
+    tests = [line for line in collected(cell_json(tmp_path, "none"), suite).splitlines() if "::" in line]
+    mine = next(n for n, line in enumerate(tests) if "test_mine" in line)
+    assert all("test_shutdown" not in line for line in tests[:mine])
+    assert all("test_shutdown" in line for line in tests[mine + 1 :])
 
 
 def test_a_mamba_model_brings_the_mamba_tests(tmp_path: Path) -> None:
@@ -184,6 +196,11 @@ def test_what_was_left_is_said() -> None:
     assert len(known) == 1
     assert unexpected(known) == []
     assert unexpected(left(before, after)) == left(before, after)
+    gone = left(before, Holdings({"old": 10}, {}, "GPU is lost"))
+    assert unexpected(gone) == ["device memory can no longer be asked: GPU is lost"], (
+        "silence is no memory given back"
+    )
+    assert left(Holdings(problem="no driver"), Holdings(problem="no driver")) == []
 
 
 def test_expert_parallel_ranks_hold_whole_experts(tmp_path: Path) -> None:

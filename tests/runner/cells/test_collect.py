@@ -70,6 +70,18 @@ def test_count_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert found.remarks == ("left behind c: over the limits on files kept (1 bytes)",)
 
 
+def test_no_number_of_files_costs_the_verdict_what_it_rests_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_FILES", 4)
+    out = tmp_path / "out"
+    out.mkdir()
+    for name in (*(f"a{n}" for n in range(9)), "evidence.jsonl", "junit.xml", "tests.jsonl"):
+        (out / name).write_text(name)
+    kept = collect(out, tmp_path).names
+    assert kept == ("evidence.jsonl", "junit.xml", "tests.jsonl", "a0")
+
+
 def test_c10_a_folder_that_was_replaced_by_a_link_is_not_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o700)
@@ -108,5 +120,75 @@ def test_c10_two_names_that_become_one_file_and_one_folder(tmp_path: Path) -> No
     (out / "a b").write_text("file")
     (out / "a_b" / "c").write_text("below")
     found = collect(out, tmp_path)
-    assert found.names == ("a_b",)
-    assert len(found.remarks) == 1
+    assert found.names == ("a_b", "cell-a_b/c")
+    assert found.remarks == ("a_b/c is kept as cell-a_b/c: its name is taken",)
+
+
+def test_a_file_with_a_name_of_the_runner_is_kept_beside_it(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for name in (
+        "log.txt",
+        "cell-input.json",
+        "log.txt.tail",
+        "in/cell.json",
+        "matrix/a",
+        "cache/b",
+        "out/x",
+    ):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(f"the cell's {name}")
+    (tmp_path / "log.txt").write_text("the runner's")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "cell.json").write_text("the runner's")
+    found = collect(out, tmp_path)
+    assert found.names == (
+        "cell-cache/b",
+        "cell-cell-input.json",
+        "cell-in/cell.json",
+        "cell-log.txt",
+        "cell-log.txt.tail",
+        "cell-matrix/a",
+        "cell-out/x",
+    )
+    assert "log.txt is kept as cell-log.txt: its name is taken" in found.remarks
+    assert len(found.remarks) == len(found.names)
+    assert {(tmp_path / name).read_text() for name in ("log.txt", "in/cell.json")} == {"the runner's"}
+    assert (tmp_path / "cell-out" / "x").read_text() == "the cell's out/x"
+    assert not out.exists()
+
+
+def test_no_file_takes_the_place_of_another(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    names = ("a b", "a$b", "a_b", "cell-a_b")
+    for name in names:
+        (out / name).write_text(name)
+    (tmp_path / "theirs").mkdir()
+    (out / "theirs").write_text("a file where a folder is")
+    found = collect(out, tmp_path)
+    kept = [(tmp_path / name).read_text() for name in found.names]
+    assert kept == [*names, "a file where a folder is"]
+    assert len(set(found.names)) == 5
+    assert (tmp_path / "theirs").is_dir()
+
+
+def test_no_file_is_kept_through_a_link_in_the_folder_of_the_attempt(tmp_path: Path) -> None:
+    into, elsewhere = tmp_path / "attempt", tmp_path / "elsewhere"
+    (into / "out" / "deep").mkdir(parents=True)
+    elsewhere.mkdir()
+    (into / "out" / "deep" / "x").write_text("x")
+    (into / "deep").symlink_to(elsewhere, target_is_directory=True)  # a process of this host can put it there
+    assert collect(into / "out", into).names == ("cell-deep/x",)
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_more_collisions_than_a_name_can_tell_apart_are_left_behind_and_said(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    names = [f"{'x' * 99}{chr(number)}" for number in range(0x21, 0x7F) if not chr(number).isalnum()]
+    names = [name for name in names if name[-1] not in "/._-"]
+    for name in names:
+        (out / name).write_text(name)
+    found = collect(out, tmp_path)
+    said = [remark for remark in found.remarks if remark.endswith(": File name too long")]
+    assert len(found.names) + len(said) == len(names) > 25

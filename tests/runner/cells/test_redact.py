@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.cells.clean import clean_file, clean_folder
 from runner.cells.redact import Redactor, chosen
 from runner.model import Culprit, Outcome, Verdict
 from runner.records import Attempt
@@ -84,7 +85,12 @@ def test_a_secret_that_begins_like_another_one_hides_neither() -> None:
 
 def test_without_secrets_nothing_is_looked_at(tmp_path: Path) -> None:
     none = Redactor({})
-    assert (bool(none), none.stream(), none.clean(b"x"), none.folder(tmp_path)) == (False, None, b"x", ())
+    assert (bool(none), none.stream(), none.clean(b"x"), clean_folder(tmp_path, none)) == (
+        False,
+        None,
+        b"x",
+        (),
+    )
 
 
 def test_a_value_too_short_to_be_a_secret_spoils_no_text() -> None:
@@ -99,7 +105,10 @@ def test_files_and_their_names_lose_their_secrets_and_others_stay_untouched(tmp_
     (tmp_path / "clean.txt").write_text("nothing")
     (tmp_path / "link").symlink_to(tmp_path / "clean.txt")
     before = (tmp_path / "clean.txt").stat().st_ino
-    assert secret.folder(tmp_path) == ("_secret_T_.txt", "deep/log.txt")
+    assert clean_folder(tmp_path, secret) == (
+        "a secret was taken out of deep/log.txt",
+        "a secret was taken out of _secret_T_.txt",
+    )
     assert (tmp_path / "deep" / "log.txt").read_bytes() == b"\xff [secret T]\n"
     assert (tmp_path / "clean.txt").stat().st_ino == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["_secret_T_.txt", "clean.txt", "deep", "link"]
@@ -108,7 +117,7 @@ def test_files_and_their_names_lose_their_secrets_and_others_stay_untouched(tmp_
 def test_a_secret_across_the_pieces_of_a_large_file_is_found(tmp_path: Path) -> None:
     file = tmp_path / "big"
     file.write_bytes(b"x" * ((1 << 20) - 4) + b"topsecret" + b"y" * 10)
-    assert Redactor({"T": "topsecret"}).file(file)
+    assert clean_file(file, Redactor({"T": "topsecret"}))
     assert file.read_bytes() == b"x" * ((1 << 20) - 4) + b"[secret T]" + b"y" * 10
 
 

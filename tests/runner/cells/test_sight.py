@@ -44,7 +44,7 @@ class Held:
     def after(self) -> tuple[str, ...]:
         return ()
 
-    def abandon(self) -> None:
+    def abandon(self, handle: str) -> None:
         raise AssertionError
 
 
@@ -56,12 +56,14 @@ class Host:
     cores: tuple[int, ...]
 
     @contextlib.contextmanager
-    def lease(self, entry: PlanEntry) -> Iterator[Held]:
+    def lease(self, entry: PlanEntry, avoid: tuple[str, ...] = ()) -> Iterator[Held]:
         yield Held(
             HandOver(how="cores", cpus=self.pins), Given(platform="cpu", how="cores", cores=self.cores)
         )
 
-    def blame(self, device_ids: tuple[str, ...], cause: str) -> None:
+    def blame(
+        self, entry: PlanEntry, device_ids: tuple[str, ...], cause: str, *, lasts: bool, closes: bool
+    ) -> bool:
         raise AssertionError
 
 

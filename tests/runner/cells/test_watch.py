@@ -1,4 +1,5 @@
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -158,3 +159,46 @@ def test_heartbeats_that_lie_are_no_progress_and_no_crash(tmp_path: Path, used: 
             file.write(f'{{"event": "heartbeat", "cpu_seconds": {used}}}\n')
         assert w.poll(second) is None
     assert w.poll(20.5) is Stop.HUNG
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "dead link", "loop", "pipe", "device", "file as folder"])
+def test_what_a_cell_puts_in_the_place_of_its_evidence_is_nobody_elses_fault(
+    tmp_path: Path, kind: str
+) -> None:
+    w = watch(tmp_path)
+    target = tmp_path / "target"
+    target.write_text(json.dumps({"event": "phase", "phase": "load", "state": "begin"}) + "\n")
+    if kind == "folder":
+        (tmp_path / "evidence").mkdir()
+        (tmp_path / "evidence" / "x").write_text("x")
+    elif kind == "pipe":
+        os.mkfifo(tmp_path / "evidence")
+    elif kind == "file as folder":
+        w.evidence = target / "evidence"
+    else:
+        to = {"link": str(target), "dead link": "nowhere", "loop": "evidence", "device": "/dev/zero"}[kind]
+        (tmp_path / "evidence").symlink_to(to)
+    assert [w.poll(second) for second in (5, 10, 20)] == [None, None, None]
+    assert w.poll(20.5) is Stop.HUNG
+    assert w.why == "no progress for 20 s, in phase start"
+
+
+def test_evidence_that_is_huge_is_read_in_parts_and_not_kept(tmp_path: Path) -> None:
+    w = watch(tmp_path)
+    with (tmp_path / "evidence").open("wb") as file:
+        file.truncate(1 << 40)
+    for second in range(1, 20):
+        assert w.poll(second) is None
+        assert len(w._rest) <= 1 << 20
+    assert w._offset == 19 << 20
+    assert w.poll(20.5) is Stop.HUNG
+
+
+def test_a_line_too_long_to_keep_is_no_event_and_the_next_one_is(tmp_path: Path) -> None:
+    w = watch(tmp_path, idle=1000, total=1000)
+    (tmp_path / "evidence").write_text("x" * (2 << 20) + "\n")
+    event(tmp_path, event="phase", phase="load", state="begin")
+    for second in range(1, 5):
+        assert w.poll(second) is None
+    assert w.poll(51) is Stop.TIMED_OUT
+    assert w.why.endswith("in phase load")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from runner import hosts
 from runner.model import Culprit, Outcome, Verdict
-from tests.runner.e2e.conftest import Ended, Program
+from tests.runner.e2e.conftest import PROJECT, Ended, Program
 
 pytestmark = [pytest.mark.docker, pytest.mark.engine, pytest.mark.timeout(1500)]
 
@@ -131,6 +133,14 @@ SELFTESTS = [
 
 OFFLINE = COMMON.replace("TESTS", f", proof: tests, tests: {SELFTESTS}") + "\naxes: {platform: [cpu]}\n"
 
+VALIDATED = """\
+version: 1
+suite: {path: validated, proof: tests, tests: [tests/moe/selftest/test_starts.py]}
+axes: {platform: [cpu]}
+platforms: {cpu: {image: "{project}/images/cpu"}}
+limits: {memory: 8g, shm: 2g, idle: 5m, total: 15m}
+"""
+
 
 def needs_int8() -> None:
     """Where the CPU has no int8 backend these tests cannot run; the grid says so by not_runnable cells."""
@@ -159,3 +169,16 @@ def test_mutations_within_one_live_engine_are_all_seen(program: Program) -> None
 def test_reference_and_bound_see_every_fault_of_every_recipe(program: Program) -> None:
     (record,) = program.run(OFFLINE).run.records
     assert record.verdict.outcome is Outcome.PASSED, record.verdict.cause
+
+
+def test_the_rules_of_matrix_files_agree_with_the_engines_validator(program: Program) -> None:
+    """On every platform, its driver's answers stated: tests/moe/selftest/test_starts.py, beside the files that it reads."""
+    suite = program.folder / "validated"
+    for name in ("runner", "tests/moe", "docs/examples", "examples/gpu-host"):
+        shutil.copytree(PROJECT / name, suite / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(PROJECT / "matrix.yaml", suite)
+    (record,) = program.run(VALIDATED).run.records
+    assert record.verdict.outcome is Outcome.PASSED, record.verdict.cause
+    tally = record.attempts[0].tally
+    assert tally is not None
+    assert tally.passed == tally.total > 300

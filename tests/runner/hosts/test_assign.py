@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.errors import PrepareError
-from runner.hosts import Assigner, HostOffer, Leases, Reading
+from runner.hosts import Assigner, HostOffer, Leases, Reading, assign
 from runner.machine import CpuFacts, Device, Given, Inventory
 from runner.model import Cell, CellSettings, Limits, PlanEntry, Status, Suite
 
@@ -79,10 +79,6 @@ GPUS = tuple(
     for index, each in enumerate((A, B, C))
 )
 CDI_OFF = 'could not select device driver "cdi" with capabilities: []'
-GONE = (
-    'error gathering device information while adding custom device "/dev/nvidia0": no such file or directory'
-)
-LOST = "Failed to initialize NVML: Unknown Error"
 
 
 def on_gpus(folder: Path, readings: Mapping[str, Reading] | None = None) -> Assigner:
@@ -106,6 +102,10 @@ def gpu_entry(tp: int = 1) -> PlanEntry:
 def ids(gives: Assigner, tp: int = 1) -> tuple[str, ...]:
     with gives.lease(gpu_entry(tp)) as held:
         return held.device_ids
+
+
+def blame(gives: Assigner, *names: str, lasts: bool = False, closes: bool = False) -> bool:
+    return gives.blame(gpu_entry(), names, CDI_OFF, lasts=lasts, closes=closes)
 
 
 def why_not(gives: Assigner, tp: int = 1) -> str:
@@ -139,39 +139,71 @@ def test_d06_another_device_is_taken_where_one_is_not_healthy(tmp_path: Path) ->
     assert ids(gives) == (B,)
 
 
-def test_f05_after_words_about_the_host_no_other_gpu_cell_is_tried_and_cpu_cells_go_on(
+def test_f05_after_a_fault_of_the_host_no_other_gpu_cell_is_tried_and_cpu_cells_go_on(
     tmp_path: Path,
 ) -> None:
     gives = on_gpus(tmp_path)
-    gives.blame(ids(gives), CDI_OFF)
+    assert not blame(gives, *ids(gives), lasts=True, closes=True), "another try here makes no sense"
     assert why_not(gives) == f"platform=cuda,tp=1: no cuda cell is tried on this host any more: {CDI_OFF}"
     with gives.lease(entry(1)) as held:
         assert held.given is not None
         assert held.given.cores == (0,)
 
 
-def test_f05_words_about_one_device_set_that_one_aside(tmp_path: Path) -> None:
+def test_f05_a_fault_of_one_device_sets_that_one_aside(tmp_path: Path) -> None:
     gives = on_gpus(tmp_path)
-    gives.blame((A,), GONE)
+    assert blame(gives, A, lasts=True)
     assert ids(gives, 2) == (B, C)
+    assert blame(gives, B, lasts=True)
+    assert not blame(gives, C, lasts=True), "no device is left for another try"
 
 
 def test_f05_what_a_new_container_may_mend_is_tried_again(tmp_path: Path) -> None:
     gives = on_gpus(tmp_path)
-    gives.blame((A,), LOST)
+    assert blame(gives, A)
     assert ids(gives) == (A,)
-    gives.blame((A,), LOST)
+    assert blame(gives, A)
     assert ids(gives) == (B,)
 
 
-def test_f05_a_request_of_ours_that_is_wrong_blames_no_device_for_good(tmp_path: Path) -> None:
+def avoiding(gives: Assigner, *avoid: str, tp: int = 1) -> tuple[str, ...]:
+    with gives.lease(gpu_entry(tp), avoid) as held:
+        return held.device_ids
+
+
+def test_another_try_goes_to_another_device_where_one_is_free(tmp_path: Path) -> None:
     gives = on_gpus(tmp_path)
-    gives.blame((A,), "cannot set both Count and DeviceIDs on device request")
-    assert ids(gives) == (A,)
+    assert avoiding(gives, A) == (B,)
+    assert avoiding(gives, A, tp=2) == (B, C)
+    assert avoiding(gives, A, B, tp=2) == (A, B), "no other two are there"
+    with gives.lease(gpu_entry(2), (A,)) as held:
+        assert held.device_ids == (B, C)
+        assert avoiding(gives, A) == (A,), "the others are taken"
+
+
+def test_a_cell_does_not_wait_for_ever_for_what_its_own_runner_could_not_remove(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assign, "OWN_LEFT_S", 0.0)
+    monkeypatch.setattr(assign, "POLL_S", 0.01)
+    gives = on_gpus(tmp_path)
+    with gives.lease(gpu_entry(2)) as held:
+        held.abandon("a1")
+    assert ids(gives) == (C,)
+    assert why_not(gives, 2) == (
+        "platform=cuda,tp=2: needs 2 devices of one kind, and one cell gets 1 here at most;"
+        f" an earlier cell could not be removed and may use {A}, {B}"
+    )
+    with gives.lease(entry(2)) as held:
+        held.abandon("a1")
+    with pytest.raises(
+        PrepareError, match=r"needs 1 cores of 0; .* may use GPU-aaaa, GPU-bbbb, core 0, core 1"
+    ):
+        gives.lease(entry(1)).__enter__()
 
 
 def test_faults_of_cores_set_no_device_aside(tmp_path: Path) -> None:
     gives = on_gpus(tmp_path)
-    gives.blame(("core 0",), CDI_OFF)
-    gives.blame((), CDI_OFF)
+    blame(gives, "core 0", lasts=True, closes=True)
+    blame(gives, lasts=True, closes=True)
     assert ids(gives, 3) == (A, B, C)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runner.hosts import Condition, Process, Reading, charges, decide, set_aside, settle
+from runner.hosts import Condition, Process, Reading, charges, decide, settle
 from runner.hosts.health import MIB
 
 SAMPLES = json.loads((Path(__file__).parent / "data" / "D06-samples.json").read_text())
@@ -168,8 +168,3 @@ def test_a_leak_is_charged_to_the_cell_between_two_readings(after: Reading, char
 def test_what_was_there_before_is_not_charged() -> None:
     busy = replace(CLEAN, used_bytes=9_000 * MIB, processes=(Process(pid=7),))
     assert charges(busy, busy) == ()
-
-
-def test_two_host_faults_set_a_device_aside() -> None:
-    assert set_aside(["GPU-1", "GPU-2", "GPU-1"]) == {"GPU-1"}
-    assert set_aside([]) == frozenset()

@@ -10,7 +10,7 @@ import pytest
 
 from runner.errors import BadReport
 from runner.facts import JUnitReport, Tally, TestResult
-from runner.junit import read, read_bytes
+from runner.junit import read, read_bytes, words
 
 
 def case(attrs: str = "", children: str = "") -> JUnitReport:
@@ -37,6 +37,16 @@ def case(attrs: str = "", children: str = "") -> JUnitReport:
         ("", '<skipped/><failure message="x"/>', "failed"),
         ('status="odd"', "<skipped/>", "skipped"),
         ("", "<properties><property name='a' value='b'/></properties><system-err/>", "passed"),
+        ('outcome="failed"', "", "failed"),
+        ('state="Error"', "", "error"),
+        ('outcome="pending approval"', "", "passed"),
+        ('executed="True" success="False"', "", "failed"),
+        ('executed="false"', "", "skipped"),
+        ('passed="0"', "", "failed"),
+        ('timedout="true"', "", "error"),
+        ('ignored="true"', "", "skipped"),
+        ('success="true" skipped="false" failed="0"', "", "passed"),
+        ('status="passed" outcome="failed"', "", "failed"),
     ],
 )
 def test_result_of_one_testcase(attrs: str, children: str, result: str) -> None:
@@ -128,9 +138,72 @@ def test_j22_repeats_do_not_hide_lost_tests() -> None:
     assert read_bytes(f'<testsuite tests="2">{tries}</testsuite>'.encode()).lost == 1
 
 
-def test_headers_that_are_no_numbers_are_not_used() -> None:
-    report = read_bytes(b'<testsuite tests="many" failures="-1" errors=""><testcase name="a"/></testsuite>')
-    assert (report.tally, report.lost) == (Tally(total=1, passed=1), 0)
+@pytest.mark.parametrize("attribute", ["failures", "errors", "failed"])
+@pytest.mark.parametrize("text", ["1", " 1 ", "+1", "1e0", "1.0", "-1", "one", "0.5", "1" * 12])
+def test_a_header_that_may_speak_of_a_failure_is_not_overlooked(attribute: str, text: str) -> None:
+    """A count in any form counts; what is no count at all is not taken for none."""
+    with pytest.raises(BadReport, match="the header says"):
+        read_bytes(f'<testsuite {attribute}="{text}"><testcase name="a"/></testsuite>'.encode())
+    failed = read_bytes(
+        f'<testsuite {attribute}="{text}"><testcase name="a"><failure/></testcase></testsuite>'.encode()
+    )
+    assert failed.tally == Tally(total=1, failed=1)
+
+
+@pytest.mark.parametrize("text", ["", " ", "0", " 0 ", "+0", "0.0", "0e5"])
+def test_a_header_that_says_none_in_any_form_is_no_failure(text: str) -> None:
+    report = read_bytes(f'<testsuite tests="1" failures="{text}"><testcase name="a"/></testsuite>'.encode())
+    assert (report.tally, report.remarks) == (Tally(total=1, passed=1), ("time unknown for 1 of 1 tests",))
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    ['status="failed"', 'result="Error"', 'state="crashed"', 'success="false"', 'aborted="1"', 'timeouts="2"'],
+)  # fmt: skip
+def test_a_suite_that_says_in_any_attribute_that_it_failed_is_no_pass(attribute: str) -> None:
+    with pytest.raises(BadReport, match=r"the header says .* but no such test stands in the file"):
+        read_bytes(
+            f'<testsuites {attribute}><testsuite><testcase name="n"/></testsuite></testsuites>'.encode()
+        )
+    shown = f'<testsuite {attribute}><testcase name="n"><failure/></testcase></testsuite>'
+    assert read_bytes(shown.encode()).tally == Tally(total=1, failed=1)
+
+
+@pytest.mark.parametrize("attribute", ['status="passed"', 'success="true"', 'aborted="0"', 'timeouts=""'])
+def test_a_suite_that_says_that_it_is_well_passes(attribute: str) -> None:
+    said = f'<testsuite {attribute}><testcase name="n"/></testsuite>'
+    assert read_bytes(said.encode()).tally == Tally(total=1, passed=1)
+
+
+def test_a_promise_that_is_no_number_is_no_promise_kept() -> None:
+    with pytest.raises(BadReport, match=r'the header says tests="many", which is no count of tests'):
+        read_bytes(b'<testsuite tests="many" failures="" errors=""><testcase name="a"/></testsuite>')
+    assert read_bytes(b'<testsuite tests=" 2 "><testcase name="a"/></testsuite>').lost == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "cases", "good"),
+    [
+        ('tests="1" skipped="1"', "<testcase/>", False),
+        ('disabled="1"', "<testcase/>", False),
+        ('tests="2" skipped="1" disabled="1"', "<testcase/><testcase/>", False),
+        ('tests="1" disabled="1"', '<testcase status="notrun"/>', True),
+        ('tests="2" skipped="1"', "<testcase/>", True),
+        ('tests="1" skipped="1"', "<testcase/><testcase><skipped/></testcase>", True),
+        ('tests="1" skipped="1"', '<testcase><skipped type="pytest.xfail"/></testcase>', True),
+        ('tests="1" skipped="no"', "<testcase/>", True),
+    ],
+)
+def test_a_header_that_says_that_nothing_ran_beside_a_test_that_did(
+    header: str, cases: str, good: bool
+) -> None:
+    """GoogleTest counts disabled tests and lists them as not run; some headers count skipped tests beside the others."""
+    xml = f"<testsuites><testsuite {header}>{cases}</testsuite></testsuites>".encode()
+    if good:
+        assert not read_bytes(xml).tally.failed
+    else:
+        with pytest.raises(BadReport, match="skipped or disabled, but the file shows"):
+            read_bytes(xml)
 
 
 def test_suites_without_header_beside_one_with(tmp_path: Path) -> None:
@@ -186,3 +259,9 @@ def test_real_pytest(tmp_path: Path) -> None:
     assert "call broke" in both.messages[0]
     assert "teardown broke" in both.messages[1]
     assert not any("\x1b" in message for case in report.cases for message in case.messages)
+
+
+@pytest.mark.parametrize("names", [("success", "passed"), ("passed", "success"), ("ok", "outcome")])
+def test_of_words_that_say_the_same_the_first_in_the_file_is_named(names: tuple[str, str]) -> None:
+    attrs = {name: "failed" if name == "outcome" else "false" for name in names}
+    assert words.result(0, attrs) == (words.FAILED, f'{names[0]}="false"')

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.junit import clean
-from runner.junit.text import FORBIDDEN, Keeper, count, cut, seconds
+from runner.junit.text import FORBIDDEN, Keeper, count, cut, no_count, seconds
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,12 @@ def test_j21_unknown_seconds(text: str | None) -> None:
 
 
 def test_count() -> None:
-    assert [count(text) for text in ("0", "12", "", None, "-1", "1.0", "\u0663", "9" * 10)] == [
-        0,
-        12,
-        *[None] * 6,
-    ]
+    numbers = ("0", "12", " 1\n", "+1", "1.0", "1e0", "00")
+    assert [count(text) for text in numbers] == [0, 12, 1, 1, 1, 1, 0]
+    others = ("", " ", "-1", "1.5", "\u0663", "9" * 10, "1e99", "1_0", "1,0", "nan", "0x1", "1 1", "many")
+    assert [count(text) for text in (None, *others)] == [None] * 14
+    assert [no_count(text) for text in (None, "", " ", *numbers)] == [False] * 10
+    assert [no_count(text) for text in others[2:]] == [True] * 11
 
 
 @given(st.lists(st.text(max_size=30), max_size=30), st.integers(9, 60))

@@ -35,9 +35,7 @@ def peak_memory(action: Callable[[], object]) -> int:
 
 def test_y01_null_is_refused_with_its_position_and_the_key_on_is_reported_as_on(case_wrong: Wrong) -> None:
     null, key = case_wrong("Y01/matrix.yaml")
-    assert (
-        null == 'Y01/matrix.yaml:5:27: axis quant has no value (~) (write a value, or "" for an empty text)'
-    )
+    assert null == "Y01/matrix.yaml:5:27: axis quant has no value (~) (write a value, or remove it)"
     assert key.startswith("Y01/matrix.yaml:8:1: the key 'on' is not known (known: axes, ")
 
 

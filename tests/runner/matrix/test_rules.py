@@ -125,9 +125,7 @@ def test_a_broken_demand_refuses_with_reason_and_line(load: Load) -> None:
 def test_an_unset_argument_counts_as_engine_defaults_say(load: Load) -> None:
     on = load(MODELS + "engine_defaults: {enable_prefix_caching: true}\n" + DEMAND)
     assert [each.cell.id for each in on.cells if each.refused] == ["platform=cuda,quantization=int8"]
-    assert on.remarks == (
-        "rules take enable_prefix_caching as true where no cell sets it (engine_defaults), until a probe says better",
-    )
+    assert on.remarks == ("rules take enable_prefix_caching as true where no cell sets it (engine_defaults)",)
 
 
 def test_an_argument_that_a_cell_sets_outranks_the_default(load: Load) -> None:

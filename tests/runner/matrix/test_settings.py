@@ -244,7 +244,10 @@ overrides: [{when: platform=cuda, requires: "name != 'NVIDIA T4'"}]
             "models: {mine: {recipe: x}}\nextra_models: [mind]",
             "5:16: there is no model 'mind' (did you mean mine?)",
         ),
-        ("limits: {start: 0s}", "4:17: limits.start: '0s' is no time (write it with units: 90s, 10m, 1h30m)"),
+        (
+            "limits: {start: 0s}",
+            "4:17: limits.start: '0s' is zero (write 1s or more; leave the key out for the default)",
+        ),
         ("limits: {pids: 1}", "4:16: limits.pids: '1' is no whole number from 16 to 1000000"),
         ("limits:", "4:8: limits is empty (give it keys, or remove it)"),
         ("retry: {infra: 9}", "4:16: retry.infra: '9' is no whole number from 0 to 5"),
@@ -257,8 +260,107 @@ def test_settings_that_cannot_be(wrong: Wrong, text: str, mistake: str) -> None:
 
 def test_a_version_that_nobody_knows(wrong: Wrong) -> None:
     assert wrong("version: 2\nsuite: {proof: tests}\naxes: {platform: [cpu]}\n") == [
-        "1:10: version: '2' is no whole number from 1 to 1"
+        "1:10: version: '2' is not known (write version: 1; a file of another version needs another version of this program)"
     ]
+
+
+SMALL = "version: 1\nsuite: {proof: tests%s}\naxes: {platform: [cuda, cpu], case: [a, b]}\n%s"
+
+
+@pytest.mark.parametrize(
+    ("limits", "wrong_with"),
+    [
+        ("total: 0m0s", "limits.total: '0m0s' is zero (write 1s or more; leave the key out for the default)"),
+        ("total: -5m", "limits.total: '-5m' is negative (write 1s or more)"),
+        ("total: 99999999999999h", "limits.total: '99999999999999h' is too much (write 9999h or less)"),
+        ("total: 5 min", "limits.total: '5 min' is no time (write it with units: 90s, 10m, 1h30m)"),
+        ("memory: 0g", "limits.memory: '0g' is zero (write 1k or more; leave the key out for the default)"),
+        ("memory: -4g", "limits.memory: '-4g' is negative (write 1k or more)"),
+        ("memory: 04g", "limits.memory: '04g' is written with a zero before it (leave the zero out)"),
+        ("memory: 99999999999g", "limits.memory: '99999999999g' is too much (write 999999999g or less)"),
+        ("memory: 4G", "limits.memory: '4G' is no size (write it with a unit: 64k, 512m, 4g)"),
+    ],
+)
+def test_an_amount_out_of_bounds_says_which_bound(wrong: Wrong, limits: str, wrong_with: str) -> None:
+    column = 12 + limits.index(":")
+    assert wrong(SMALL % ("", f"limits: {{{limits}}}\n")) == [f"4:{column}: {wrong_with}"]
+
+
+@pytest.mark.parametrize("name", ["tp", "tensor_parallel_size"])
+def test_what_the_axis_tp_says_is_no_engine_argument(wrong: Wrong, name: str) -> None:
+    said = f"engine_args: the name {name!r} is what the axis tp says (use the axis tp)"
+    assert wrong(SMALL % ("", f"engine_args: {{{name}: 3}}\n")) == [f"4:15: {said}"]
+
+
+@pytest.mark.parametrize("name", ["model", "model_tag"])
+def test_the_model_is_no_engine_argument(wrong: Wrong, name: str) -> None:
+    said = f"engine_args: the name {name!r} is no engine argument here (use the key model)"
+    assert wrong(SMALL % ("", f"engine_args: {{{name}: x}}\n")) == [f"4:15: {said}"]
+
+
+@pytest.mark.parametrize("name", ["tests", "command"])
+def test_a_list_that_says_what_runs_is_not_empty(wrong: Wrong, name: str) -> None:
+    said = f"suite.{name} is empty (write at least one item, or remove the key)"
+    assert wrong(SMALL % (f", {name}: []", "")) == [f"2:{25 + len(name)}: {said}"]
+
+
+@pytest.mark.parametrize("word", ["{nosuch}", "{suite}/{nosuch}", "--out={nosuch}"])
+def test_a_word_of_a_command_holds_only_what_is_filled_in(wrong: Wrong, word: str) -> None:
+    said = (
+        f"suite.command[1]: {word!r} holds {{nosuch}}, which stands for nothing (known: {{suite}}, {{out}})"
+    )
+    assert wrong(SMALL % (f', command: [x, "{word}"]', "")) == [f"2:36: {said}"]
+
+
+@pytest.mark.parametrize("word", ["{suite}/run", "{out}", "${HOME}", "{{x}}", "{a,b}", "{}"])
+def test_other_braces_are_the_commands_own(load: Load, word: str) -> None:
+    assert load(SMALL % (f', command: ["{word}"]', "")).remarks == ()
+
+
+def test_a_script_may_have_braces_of_its_own_and_the_plan_remarks_them(load: Load) -> None:
+    text = SMALL % (", command: [sh, -c, 'cat {suite}/x {nosuch}/y']", "")
+    assert load(text).remarks == (
+        "matrix.yaml:2:41: suite.command: {nosuch} reaches the cell as it stands; only {suite}, {out} are replaced",
+    )
+
+
+KEEP = "keep one: what stands under env is written into plan, report and log"
+
+
+@pytest.mark.parametrize(
+    ("layers", "place", "line"),
+    [
+        ("secrets: [TOKEN]\nenv: {TOKEN: literal}\n", "5:7", 4),
+        ("secrets: [TOKEN]\nplatforms:\n  cpu: {env: {TOKEN: literal}}\n", "6:15", 4),
+        ("env: {TOKEN: literal}\noverrides:\n  - {when: case=a, secrets: [TOKEN]}\n", "4:7", 6),
+        ("env: {TOKEN: literal}\nplatforms: {cpu: {secrets: [TOKEN], env: {TOKEN: other}}}\n", "5:43", 5),
+    ],
+)
+def test_one_name_is_not_both_a_variable_and_a_secret_of_a_cell(
+    wrong: Wrong, layers: str, place: str, line: int
+) -> None:
+    found = wrong(SMALL % ("", layers))
+    assert f"{place}: env: TOKEN is among the secrets of the same cell, in line {line} ({KEEP})" in found
+
+
+def test_a_secret_of_some_cells_may_be_a_variable_of_others(load: Load) -> None:
+    layers = "platforms:\n  cuda: {secrets: [TOKEN]}\n  cpu: {env: {TOKEN: none}}\n"
+    cells = load(SMALL % ("", layers)).cells
+    assert {item.cell.get("platform"): item.settings.secrets for item in cells} == {
+        "cuda": ("TOKEN",),
+        "cpu": (),
+    }
+
+
+@pytest.mark.parametrize(
+    "image", ["user:pass@reg.example/x", "https://user:pass@reg.example/x:1", "pass@reg.example:5000/x"]
+)
+def test_credentials_in_an_image_are_refused_at_their_place_and_not_shown(wrong: Wrong, image: str) -> None:
+    (line,) = wrong(SMALL % ("", f'platforms: {{cpu: {{image: "{image}"}}}}\n'))
+    assert line.startswith(
+        "4:26: platforms.cpu.image: what stands before the @ of an image would be credentials"
+    )
+    assert "pass" not in line
 
 
 def test_a_suite_cannot_have_tests_and_a_command(wrong: Wrong) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -12,6 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import runner.matrix
+from runner.errors import MatrixError
 
 PROJECT = Path(__file__).parents[3]
 PAGE = (PROJECT / "docs" / "extend.md").read_text()
@@ -36,6 +40,28 @@ def commands(console: str) -> Iterator[tuple[list[str], list[str]]]:
         yield shlex.split(command), lines
 
 
+def promised(text: str) -> dict[str, int]:
+    """Cells that a file's first line speaks of."""
+    found = re.findall(r"(\d+) (cell|excluded)", text.splitlines()[0])
+    return {"cell": 0, "excluded": 0} | {what: int(number) for number, what in found}
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The program as it lies in a folder, on ``matrix.yaml`` there."""
+    environ = {**os.environ, **NO_DEVICES, "COLUMNS": "140", "PYTHONPATH": str(folder)}
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env={**environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def counts(folder: Path) -> dict[str, int]:
+    done = run(folder, "-m", "runner", "plan", "matrix.yaml", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    cells = json.loads(done.stdout)["cells"]
+    return {"cell": len(cells), "excluded": sum(each["status"] == "excluded" for each in cells)}
+
+
 def missing(shown: list[str], said: str) -> list[str]:
     """Lines of the page that do not come out, in their order. A line may be a part of one that comes out."""
     out = iter([" ".join(line.split()) for line in said.splitlines()])
@@ -56,26 +82,24 @@ def test_the_section_does_what_it_shows(title: str, tmp_path: Path) -> None:
             assert table.read_text() != before
         elif language == "yaml":
             (tmp_path / "matrix.yaml").write_text(text)
+            assert counts(tmp_path) == promised(text)
         for words, shown in commands(text) if language == "console" else ():
             assert words[:3] == ["python", "-m", "runner"]
-            done = subprocess.run(
-                [sys.executable, *words[1:]],
-                cwd=tmp_path,
-                env={
-                    **os.environ,
-                    **NO_DEVICES,
-                    "COLUMNS": "140",
-                    "PYTHONPATH": str(tmp_path),
-                    "PYTHONDONTWRITEBYTECODE": "1",
-                },
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            done = run(tmp_path, *words[1:])
             assert (done.returncode, done.stderr) == (0, "")
             assert missing(shown, done.stdout) == []
             ran += 1
     assert ran
+
+
+def test_without_its_row_a_platform_is_refused_as_the_page_says(tmp_path: Path) -> None:
+    (text,) = [text for language, text in SECTIONS["A platform"] if language == "yaml"]
+    (tmp_path / "matrix.yaml").write_text(text)
+    with pytest.raises(MatrixError) as caught:
+        runner.matrix.load(tmp_path / "matrix.yaml")
+    said = str(caught.value).splitlines()[0]
+    assert f"{tmp_path}/matrix.yaml:3:19: axis platform: 'xpu' is not known" in said
+    assert "axis platform: 'xpu' is not known" in " ".join(PAGE.split())
 
 
 def test_the_page_shows_an_axis_a_method_a_platform_and_a_mounted_engine() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,22 @@ from typing import Any
 import pytest
 
 from runner import pipeline
+from runner.errors import UsageError
 from runner.model import Plan
 from runner.pipeline.planning import make_plan
 
 HEAD = """\
 version: 1
 axes: {platform: [cpu], tp: [1], case: [a, b]}
+"""
+
+TWO = """\
+version: 1
+axes: {platform: [cpu, rocm], tp: [1]}
+suite: {path: suite, proof: tests}
+platforms:
+  cpu: {image: skeleton, python: /opt/a/bin/python3}
+  rocm: {image: skeleton, python: /opt/%s/bin/python3%s}
 """
 
 Noted = Callable[..., list[str]]
@@ -32,6 +43,32 @@ def plan(tmp_path: Path) -> Callable[..., Plan]:
         return make_plan(wish)[0]
 
     return make
+
+
+@pytest.mark.parametrize(
+    ("python", "more", "differ"),
+    [
+        ("b", "", "python"),
+        ("a", ", mounts: [/srv]", "mounts"),
+        ("b", ", engine_digest: [/srv]", "python, engine_digest"),
+    ],
+)
+def test_one_image_in_two_ways_is_refused_at_its_place(
+    tmp_path: Path, python: str, more: str, differ: str
+) -> None:
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "matrix.yaml").write_text(TWO % (python, more))
+    wish = pipeline.Wish(matrix=tmp_path / "matrix.yaml", cache=tmp_path / "cache")
+    said = f"matrix.yaml:5:16: cpu and rocm share the image skeleton but not {differ}; "
+    with pytest.raises(UsageError, match=f"^{re.escape(said)}an image is prepared once"):
+        make_plan(wish)
+
+
+def test_one_image_in_one_way_is_shared(tmp_path: Path) -> None:
+    (tmp_path / "suite").mkdir()
+    (tmp_path / "matrix.yaml").write_text(TWO % ("a", ""))
+    made, _ = make_plan(pipeline.Wish(matrix=tmp_path / "matrix.yaml", cache=tmp_path / "cache"))
+    assert len(made.entries) == 2
 
 
 GOOD = "suite: {path: suite, proof: tests}\n"
@@ -67,6 +104,15 @@ GOOD = "suite: {path: suite, proof: tests}\n"
             GOOD + "platforms: {cpu: {image: images/gone}}\n",
             [
                 "matrix.yaml:4:26: there is no image folder images/gone beside the file: it will be asked of a registry (2 cells)"
+            ],
+        ),
+        (
+            GOOD + "platforms: {cpu: {image: Team/App}}\n",
+            [
+                (
+                    "matrix.yaml:4:26: Team/App is no image reference that a registry takes: [HOST[:PORT]/]name[:TAG] or"
+                    " [...]name@sha256:DIGEST, names in small letters (2 cells)"
+                )
             ],
         ),
         (

@@ -6,10 +6,11 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import time_machine
 
 from runner import hosts, pipeline, report
 from runner.facts import PreparedImage, Watch
@@ -17,7 +18,9 @@ from runner.interrupt import CancelToken
 from runner.pipeline.gate import GateResult, gate
 from runner.runtimes import FakeCell, FakeRuntime
 
-TODAY = date.today()  # noqa: DTZ011 - the folder is written now, and its age counts in days
+NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
+"""When each run begins: ages count in days, and no run of these tests may have two of them."""
+TODAY = NOON.date()
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
 MATRIX = """\
@@ -142,8 +145,12 @@ def go(
     runtime: type[FakeRuntime] = Scripted,
     select: str = "",
     expect_engine: str | None = None,
+    began: datetime = NOON,
 ) -> Path:
-    """A finished run in ``place``; ``cells`` replaces what single cells do, by a pattern of their slug."""
+    """A finished run in ``place``; ``cells`` replaces what single cells do, by a pattern of their slug.
+
+    It runs on the day of ``began``; what reads the real clock afterwards (the command line) needs a run of now.
+    """
     (place / "suite").mkdir(exist_ok=True)
     (place / "leases").mkdir(exist_ok=True)
     (place / "matrix.yaml").write_text(matrix)
@@ -154,7 +161,7 @@ def go(
         select=select,
         expect_engine=expect_engine,
     )
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, time_machine.travel(began, tick=True):
         # Real leases of this host's cores would make these cells wait for whatever else runs on it.
         patch.setattr(hosts, "lease_folder", lambda: place / "leases")
         done = pipeline.run(

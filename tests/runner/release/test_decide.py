@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ from tests.runner.release.factory import (
     PASS,
     POLICY,
     SKIP,
-    TODAY,
     Gated,
     evidence,
     good,
@@ -141,6 +141,26 @@ def test_a_local_part_of_the_version_may_be_left_out(make_run: Make) -> None:
     assert gated.gate(policy=POLICY.replace("0.32.0", "0.32")).decision.reasons[0].kind is Because.ENGINE
 
 
+@pytest.mark.parametrize(
+    ("wanted", "version", "green"),
+    [
+        ("v0.26.0", "v0.26.0", True),
+        ("0.26.0", "v0.26.0+cpu", True),
+        ("5df63a720", "0.32.0+cpu.g5df63a720", True),
+        ("5df63a720", "0.32.0+cpu.g1111111", False),
+        ("0.32", "0.32.0", False),
+    ],
+)
+def test_the_gate_and_the_verdict_mean_the_same_engine(
+    make_run: Make, wanted: str, version: str, green: bool
+) -> None:
+    cells = {f"*{slug(tp, q)}-*": good(tp, q, version) for tp in (1, 2) for q in ("none", "experts_int8")}
+    made, line = make_run(cells), "engine_version: 0.32.0\n"
+    assert made.gate(policy=POLICY.replace(line, f"engine_version: {wanted}\n")).green is green
+    told = make_run(cells, expect_engine=wanted)
+    assert told.gate(policy=POLICY.replace(line, "")).green is green
+
+
 def test_two_engines_in_one_run_are_red_even_where_any_will_do(make_run: Make) -> None:
     gated = make_run({f"*{slug(1, 'none')}-*": good(1, "none", "0.31.0")})
     (reason,) = gated.gate(policy=POLICY.replace("0.32.0", "any")).decision.reasons
@@ -153,6 +173,45 @@ def test_the_image_is_the_one_that_the_policy_names(green: Gated) -> None:
     (reason,) = green.gate(policy=POLICY + f"images: {{cpu: {other}}}\n").decision.reasons
     assert reason.kind is Because.IMAGE
     assert reason.text.endswith(f"is {DIGEST}, the policy qualifies {other}")
+
+
+def test_the_suite_is_the_one_that_the_policy_names(green: Gated) -> None:
+    had = green.gate().decision.suites["suite"]
+    assert green.gate(policy=POLICY + f"suites: {{suite: {had}}}\n").green
+    other = "sha256:" + "f" * 64
+    (reason,) = green.gate(policy=POLICY + f"suites: {{suite: {other}}}\n").decision.reasons
+    assert (reason.kind, reason.text) == (
+        Because.SUITE,
+        f"the suite suite is {had}, the policy qualifies {other}",
+    )
+    (reason,) = green.gate(policy=POLICY + f"suites: {{tests/moe: {had}}}\n").decision.reasons
+    assert (reason.kind, reason.text) == (
+        Because.SUITE,
+        "no passed cell ran the suite tests/moe, which the policy qualifies",
+    )
+
+
+def test_a_quantized_cell_that_expects_no_method_is_not_qualified_by_its_pass(make_run: Make) -> None:
+    """The run is as green without quantized experts: its evidence is never asked for the method."""
+    matrix = MATRIX.replace("experts_int8: {expect: {moe_method: Int8OnlineMoEMethod, expert_weight_dtype: int8}}",
+                            "experts_int8: {engine_args: {quantization: experts_int8}}")  # fmt: skip
+    matrix = matrix.replace("none: {expect: {moe_method: UnquantizedFusedMoEMethod}}", "none: {}")
+    unquantized = FakeCell(out={"junit.xml": junit(PASS), "evidence.jsonl": evidence(2, "none")})
+    gated = make_run({f"*{slug(2, 'experts_int8')}-*": unquantized}, matrix=matrix)
+    reasons = gated.gate().decision.reasons
+    assert [reason.kind for reason in reasons] == [Because.UNPROVEN, Because.COVERAGE]
+    assert {seen.cell.get("quantization") for seen in reasons[0].cells} == {"experts_int8"}
+    assert reasons[0].cells[0].text == (
+        "its settings expect no moe_method, so nothing shows that experts_int8 was in use; add it to expect"
+    )
+
+
+def test_an_engine_argument_asks_for_quantization_too(make_run: Make) -> None:
+    matrix = MATRIX.replace("none: {expect: {moe_method: UnquantizedFusedMoEMethod}}",
+                            "none: {engine_args: {quantization: fp8}}")  # fmt: skip
+    (reason, _) = make_run(matrix=matrix).gate().decision.reasons
+    assert {seen.cell.get("quantization") for seen in reason.cells} == {"none"}
+    assert "nothing shows that fp8 was in use" in reason.cells[0].text
 
 
 def test_an_image_known_by_its_tag_alone_is_red(make_run: Make) -> None:
@@ -175,16 +234,14 @@ def test_every_blocking_cell_is_accounted_for_and_green_means_all_passed(
     ends: list[tuple[Status, Outcome | None]],
 ) -> None:
     at = iter(ends)
-    made = plan({"platform": ("cpu",), "dtype": ("bfloat16",), "tp": ("1", "2"), "quantization": tuple("abcdef")},
+    made = plan({"platform": ("cpu",), "dtype": tuple("abcdef"), "tp": ("1", "2"), "quantization": ("none",)},
                 decide=lambda _: (next(at)[0], ()))  # fmt: skip
     records = [
         record(entry.cell, outcome)
         for entry, (status, outcome) in zip(made.entries, ends, strict=True)
         if status is Status.PLANNED and outcome is not None
     ]
-    decision = decide(
-        run(made, records, ended_at=f"{TODAY}T00:00:00Z"), Policy(source="p", engine_version="any"), (), TODAY
-    )
+    decision = decide(run(made, records), Policy(source="p", engine_version="any"), (), date(2026, 3, 1))
     ledger = dict(decision.ledger)
     assert ledger.pop("blocking") == sum(ledger.values()) - ledger["excluded"]
     assert sum(ledger.values()) == 12

@@ -14,7 +14,8 @@ from runner.errors import PolicyError
 from runner.model import Outcome, Proof
 from runner.release import Minimum, Severity, load_policy, load_waivers
 
-FULL = """\
+FULL = (
+    """\
 version: 1
 blocking: platform=cpu and tp<=2
 coverage:
@@ -23,10 +24,14 @@ runtime: [docker, process]
 proof: tests
 engine_version: 0.32.0
 images: {cpu: sha256:IMAGE}
+suites: {tests/moe: sha256:SUITE}
 matrix: MATRIX
 max_age_days: 7
 waivers: {max_days: 30, unmatched: report, passing: refuse}
-""".replace("IMAGE", "ab" * 32).replace("MATRIX", "cd" * 32)
+""".replace("IMAGE", "ab" * 32)
+    .replace("SUITE", "ef" * 32)
+    .replace("MATRIX", "cd" * 32)
+)
 
 WAIVER = """\
 version: 1
@@ -61,7 +66,7 @@ def test_a_whole_policy_is_read(tmp_path: Path) -> None:
     )
     assert (policy.runtimes, policy.proof) == (("docker", "process"), Proof.TESTS)
     assert (policy.engine_version, policy.images) == ("0.32.0", {"cpu": "sha256:" + "ab" * 32})
-    assert policy.matrix_hash == "cd" * 32
+    assert (policy.matrix_hash, policy.suites) == ("cd" * 32, {"tests/moe": "sha256:" + "ef" * 32})
     assert (policy.max_age_days, policy.max_waiver_days) == (7, 30)
     assert (policy.unmatched_waiver, policy.passing_waiver) == (Severity.REPORT, Severity.REFUSE)
 
@@ -79,7 +84,7 @@ def test_all_mistakes_of_a_policy_are_told_together(tmp_path: Path) -> None:
     text = "version: 2\nblockng: x\nruntime: podman\nproof: sure\nmax_age_days: -1\nimages: {cpu: latest}\n"
     text += "matrix: ad1df5\n"
     assert mistakes(tmp_path, text) == [
-        "1:10: version: '2' is no whole number from 1 to 1",
+        "1:10: version: '2' is not known (write version: 1; a file of another version needs another version of this program)",
         "2:1: the key 'blockng' is not known (did you mean blocking?)",
         "3:10: runtime: 'podman' is not known (known: docker, process)",
         "4:8: proof: 'sure' is not known (known: engine, tests)",
@@ -114,6 +119,16 @@ def test_a_waiver_is_read(tmp_path: Path) -> None:
     assert waiver.scope == "platform=cpu and quantization=fp8"
     assert waiver.outcomes == (Outcome.CRASHED, Outcome.FAILED)
     assert (waiver.expires, waiver.source) == (date(2027, 3, 31), "w.yaml:3")
+
+
+@pytest.mark.parametrize("key", ["owner", "bug", "scope"])
+def test_blanks_are_no_words(tmp_path: Path, key: str) -> None:
+    """Nobody signs off by a blank."""
+    file = tmp_path / "w.yaml"
+    lines = [f'{line.partition(":")[0]}: "  "' if f"{key}:" in line else line for line in WAIVER.splitlines()]
+    file.write_text("\n".join(lines))
+    with pytest.raises(PolicyError, match=rf"waivers\[0\]\.{key}: '  ' is empty \(write a value\)"):
+        load_waivers(file)
 
 
 def test_no_waivers_are_an_empty_list(tmp_path: Path) -> None:

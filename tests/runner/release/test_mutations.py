@@ -13,7 +13,7 @@ import pytest
 from runner.codec import sha256
 from runner.errors import BadRunFolder, ExitCode
 from runner.release import Because
-from tests.runner.release.factory import Gated, days
+from tests.runner.release.factory import Gated
 
 Change = Callable[[Gated], object]
 
@@ -228,11 +228,6 @@ MUTATIONS: dict[str, tuple[Change, Because, str]] = {
         Because.IMAGE,
         "never resolved to a digest (latest)",
     ),
-    "no time": (
-        lambda g: edit(g.folder / "run.json", lambda data: data.update(ended_at="soon")),
-        Because.AGE,
-        "does not say when it ended",
-    ),
 }
 
 
@@ -260,15 +255,6 @@ def test_each_mutation_is_refused_for_the_right_reason(
 ) -> None:
     change(green)
     assert text in said(green, kind)
-
-
-def test_a_run_that_is_too_old_is_refused(green: Gated) -> None:
-    assert green.gate(today=days(30)).green
-    old = green.gate(today=days(31)).decision.reasons
-    assert [reason.kind for reason in old] == [Because.AGE]
-    assert "31 days ago; the policy takes 30" in old[0].text
-    future = green.gate(today=days(-1)).decision.reasons
-    assert "after the day of this decision" in future[0].text
 
 
 def test_a_path_that_is_no_run_folder_is_a_wrong_call(green: Gated, tmp_path: Path) -> None:

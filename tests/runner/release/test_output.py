@@ -13,15 +13,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import UsageError
+from runner.facts import PreparedImage, Watch
 from runner.model import Cell, Outcome
 from runner.pipeline.gate import write_page, write_statement
 from runner.release import Because, Decision, Refusal, ledger, page, statement, text
 from runner.release.values import Seen
 from runner.runtimes import FakeCell
 from tests.runner.release.conftest import Make
-from tests.runner.release.factory import DIGEST, FAIL, TODAY, Gated, days, evidence, junit, slug
+from tests.runner.release.factory import (
+    DIGEST,
+    FAIL,
+    POLICY,
+    TODAY,
+    Gated,
+    Scripted,
+    days,
+    evidence,
+    junit,
+    slug,
+)
 from tests.runner.release.test_waivers import BROKEN, LOW, waiver
 
+EMPTY = "sha256:" + hashlib.sha256(b"").hexdigest()
+"""The content of a suite without files, which these runs have."""
 CELL = Cell.of({"platform": "cpu", "tp": "2"})
 
 
@@ -38,7 +52,8 @@ def test_a_green_decision_says_what_was_counted(green: Gated) -> None:
         f"run {green.folder.name}, decided on {TODAY}: 4 blocking cells = 4 passed",
     ]
     assert shown.endswith(
-        "coverage: platform=cpu 4 of 4, quantization=none 2 of 2, quantization=experts_int8 2 of 2\n"
+        "coverage: platform=cpu 4 of 4, quantization=none 2 of 2, quantization=experts_int8 2 of 2\n\n"
+        f"suite suite: {EMPTY}\n"
     )
 
 
@@ -47,7 +62,13 @@ def test_the_page_names_what_is_qualified(green: Gated) -> None:
     assert shown.startswith("# Release gate: green\n")
     assert "- engine `0.32.0`\n" in shown
     assert f"- image `images/cpu: images/cpu {DIGEST}`\n" in shown
+    assert f"- suite `suite {EMPTY}`\n" in shown
     assert "| `quantization=experts_int8` | 2 | 2 |\n" in shown
+
+
+def test_one_blocking_cell_is_one(green: Gated) -> None:
+    only = "version: 1\nblocking: platform=cpu and tp=2 and quantization=none\nengine_version: any\n"
+    assert f"decided on {TODAY}: 1 blocking cell = 1 passed\n" in green.gate(policy=only).text(200)
 
 
 def test_a_waived_cell_is_on_the_page_with_who_answers_for_it(make_run: Make) -> None:
@@ -78,6 +99,26 @@ def test_text_of_others_stays_text(said: str, width: int) -> None:
     assert all(len(line) <= width or max(map(len, line.split())) > width - 8 for line in lines)
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", page(decision))
     assert not set("<>*[@\\") & set(outside), outside
+
+
+def test_a_pulled_image_is_qualified_by_the_registrys_digest_and_not_by_the_engines_id(
+    make_run: Make,
+) -> None:
+    held = "sha256:" + "c" * 64
+
+    class Pulled(Scripted):
+        def image(self, ref: str, log_path: Path, watch: Watch | None = None) -> PreparedImage:
+            made = super().image(ref, log_path)
+            return replace(made, ref=f"reg.invalid/vllm@{DIGEST}", id=held, how="pulled")
+
+    gated = make_run(runtime=Pulled)
+    result = gated.gate(policy=POLICY + f"images: {{cpu: {DIGEST}}}\n")
+    assert result.green
+    made = result.statement()
+    assert made is not None
+    (subject,) = made["subject"]
+    assert subject["name"] == f"reg.invalid/vllm@sha256:{subject['digest']['sha256']}"
+    assert not gated.gate(policy=POLICY + f"images: {{cpu: {held}}}\n").green
 
 
 def test_a_statement_follows_test_result_v0_1(make_run: Make) -> None:

@@ -39,6 +39,12 @@ def test_the_shipped_policy_qualifies_the_engine_that_the_cpu_image_pins() -> No
     assert load_policy(PROJECT / "release.yaml").engine_version == pinned[1]
 
 
+def test_the_shipped_policy_qualifies_the_shipped_matrix() -> None:
+    found = matrix.load(PROJECT / "matrix.yaml").hash
+    pinned = load_policy(PROJECT / "release.yaml").matrix_hash
+    assert pinned == found, f"matrix.yaml is another one now: write 'matrix: {found}' into release.yaml"
+
+
 MEASURED = {
     ("bfloat16", "fp8_per_tensor"): (
         Outcome.CRASHED,

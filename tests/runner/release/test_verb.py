@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from runner.cli import main
+from tests.runner.release.conftest import Make
 from tests.runner.release.factory import Gated
+
+PROJECT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def green(make_run: Make) -> Gated:
+    """A green run of now: the command line reads the real clock."""
+    return make_run(began=datetime.now(UTC))
 
 
 def test_green_is_0_red_is_11_and_a_bad_file_is_2(
@@ -29,6 +41,18 @@ def test_green_is_0_red_is_11_and_a_bad_file_is_2(
     assert captured.out == ""
     assert captured.err == f"{green.policy}:2:1: the key 'blokcing' is not known (did you mean blocking?)\n"
     assert main(["gate", str(tmp_path), "--policy", str(green.policy)]) == 2
+
+
+def test_a_full_disk_behind_the_text_changes_no_answer(green: Gated) -> None:
+    words = [sys.executable, "-m", "runner", "gate", str(green.folder), "--policy", str(green.policy)]
+    for code in (0, 11):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=PROJECT
+            )
+        assert done.returncode == code
+        assert done.stderr == "standard output cannot be written: No space left on device\n"
+        (green.attempt() / "junit.xml").unlink(missing_ok=True)
 
 
 def test_waivers_are_read_before_anything_else(

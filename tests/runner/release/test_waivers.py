@@ -6,7 +6,9 @@ from dataclasses import replace
 from datetime import date
 
 from runner.errors import ExitCode
+from runner.model import Culprit
 from runner.pipeline.gate import read_waivers, waive
+from runner.records import Notice, NoticeKind
 from runner.release import Because, WaiverState
 from runner.runtimes import FakeCell
 from tests.runner.release.conftest import Make
@@ -74,7 +76,7 @@ def test_waivers_alone_qualify_nothing(make_run: Make) -> None:
         "version: 1\nblocking: platform=cpu and tp=2 and quantization=experts_int8\nengine_version: 0.32.0\n"
     )
     (reason,) = make_run(BROKEN).gate(waiver(), policy=only).decision.reasons
-    assert (reason.kind, reason.text) == (Because.NOTHING, "nothing passed: all 1 blocking cells are waived")
+    assert (reason.kind, reason.text) == (Because.NOTHING, "nothing passed: the only blocking cell is waived")
 
 
 def test_a_waiver_holds_through_its_last_day_and_is_red_the_day_after(make_run: Make) -> None:
@@ -175,3 +177,11 @@ def test_run_with_waivers_exits_0_where_all_red_cells_are_waived(make_run: Make)
     one = replace(run, plan=replace(run.plan, entries=tuple(e for e in run.plan.planned() if e.cell in {
         each.cell for each in held.waiving.waived})))  # fmt: skip
     assert waive(one, waivers, TODAY).exit_code is ExitCode.OK
+    red = Notice(
+        kind=NoticeKind.AGREEMENT, text="tp 2 disagrees with tp 1", red=True, culprit=Culprit.PRODUCT
+    )
+    for each in (run, one):
+        assert waive(replace(each, notices=(red,)), waivers, TODAY).exit_code is ExitCode.RED, (
+            "no waiver is for a notice"
+        )
+        assert waive(replace(each, finished=False), waivers, TODAY).exit_code is ExitCode.RED

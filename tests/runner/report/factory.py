@@ -131,6 +131,8 @@ def evidence(where: Cell) -> Evidence:
         tokens_equal=True,
         max_abs_logprob_diff=0.0013,
         logprob_bound=0.01,
+        children_left=0,
+        memory_left=("shared memory vllm_a of 4 bytes",),
     )
 
 

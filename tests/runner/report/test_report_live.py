@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -38,9 +39,8 @@ def test_lines_are_flushed_one_by_one_with_time_outcome_and_cause() -> None:
         cause="pull failed:\n\x1b[31mtimeout",
         duration_s=3.0,
     )
-    bad = CellRecord(
-        cell=bad.cell, verdict=bad.verdict, attempts=(*bad.attempts, *bad.attempts), duration_s=3.0
-    )
+    waited = replace(bad.attempts[0], phases={"prepare": 90.0, "start": 1.0})
+    bad = CellRecord(cell=bad.cell, verdict=bad.verdict, attempts=(waited, *bad.attempts), duration_s=96.0)
     with progress(6, stream, clock=lambda: float(next(ticks))) as shown:
         assert isinstance(shown, LineProgress)
         shown.note("building images/cpu")
@@ -54,8 +54,8 @@ def test_lines_are_flushed_one_by_one_with_time_outcome_and_cause() -> None:
         "+10 s      started  platform=cpu,dtype=bfloat16,tp=1,quantization=none\n"
         "+15 s      ✓ passed  [1/6] platform=cpu,dtype=bfloat16,tp=1,quantization=none 41 s\n"
         "+20 s      retry 1  platform=cpu,dtype=bfloat16,tp=1,quantization=quark_int8\n"
-        "+25 s      ◆ infra  [2/6] platform=cpu,dtype=bfloat16,tp=1,quantization=quark_int8 3.0 s after 2 attempts"
-        "  host: pull failed: timeout\n"
+        "+25 s      ◆ infra  [2/6] platform=cpu,dtype=bfloat16,tp=1,quantization=quark_int8 6.0 s after 2 attempts"
+        ", waited 1 min 30 s for devices  host: pull failed: timeout\n"
     )
 
 

@@ -142,7 +142,7 @@ def test_proof_of_a_green_cell_is_in_the_data() -> None:
     assert cell["w"] == "passed"
     assert cell["a"] == ["cpu", "bfloat16", "2", "quark_int8"]
     proof = cell["t"][0]["p"]
-    assert proof[:11] == [
+    assert proof[:12] == [
         "vllm",
         "0.32.0",
         "cpu",
@@ -153,14 +153,15 @@ def test_proof_of_a_green_cell_is_in_the_data() -> None:
         True,
         "0.0013",
         "0.01",
-        None,
+        0,
+        "shared memory vllm_a of 4 bytes",
     ]
-    assert data["pools"]["ranks"][proof[11]] == [
+    assert data["pools"]["ranks"][proof[12]] == [
         [0, 2, "QuarkW8A8Int8MoEMethod", "int8", "zentorch", "", "cpu", None],
         [1, 2, "QuarkW8A8Int8MoEMethod", "int8", "zentorch", "", "cpu", None],
     ]
-    assert data["pools"]["phases"][proof[12]] == ["import", "load", "ready", "generate", "shutdown"]
-    assert proof[13] == [6.2, 3.1, 14.9, 9.4, 1.2]
+    assert data["pools"]["phases"][proof[13]] == ["import", "load", "ready", "generate", "shutdown"]
+    assert proof[14] == [6.2, 3.1, 14.9, 9.4, 1.2]
     assert [data["pools"]["files"][n] for n in cell["t"][0]["f"]] == list(make.FILES)
     left = next(c for c in data["cells"] if c["w"] == "not_runnable")
     assert [data["pools"]["reasons"][n] for n in left["r"]] == ["no NVIDIA device: /dev/nvidiactl is missing"]

@@ -150,11 +150,15 @@ def test_a_plan_without_cells_has_an_empty_grid() -> None:
 
 
 def test_rerun_line_keeps_what_was_qualified() -> None:
-    command = "python -m runner run matrix.yaml --image cpu=registry/vllm:1 --image=rocm=x -k 'tp=1' --no-rules --jobs 4"
+    command = (
+        "python -m runner run matrix.yaml --image cpu=registry/vllm:1 --image=rocm=x -k 'tp=1' --no-rules "
+    )
+    command += "--max-cells 200000 --jobs 4"
     run = make.run(command=command, expect_engine="0.32.0")
     assert rerun_line(run, make.short(1, "none")) == (
         "python -m runner matrix.yaml --cell platform=cpu,dtype=bfloat16,tp=1,quantization=none --runtime docker "
-        "--expect-engine 0.32.0 --image cpu=registry/vllm:1 --image=rocm=x --no-rules"
+        "--expect-engine 0.32.0 --image cpu=registry/vllm:1 --image=rocm=x --no-rules "
+        "--max-cells 200000"
     )
 
 

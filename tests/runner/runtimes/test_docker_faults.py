@@ -98,6 +98,7 @@ def test_f01_a_daemon_that_is_gone_is_infra_after_bounded_tries_and_names_the_co
     assert client.calls.count("wait") == TRIES
     assert client.time.now_s < 60
     assert any(client.id[:12] in remark and "left behind" in remark for remark in done.remarks)
+    assert done.left_behind
 
 
 def test_a_daemon_that_is_gone_while_stopping_does_not_hold_the_runner(run: Run) -> None:
@@ -200,6 +201,26 @@ def test_f02_removal(expect: str, tries: int, problem: str) -> None:
     said = remove(Engine(client), client.id, client.time.clock())
     assert said.startswith(problem) if problem else said == ""
     assert client.calls.count(f"remove {client.id}") == tries
+
+
+def test_f02_a_container_that_cannot_be_removed_holds_its_devices_whatever_the_cell_did(run: Run) -> None:
+    client = FakeClient(removes=[api_error(500, "driver failed to remove root filesystem")] * 4)
+    done, _ = run(client)
+    assert (done.exit_code, done.fault, done.left_behind) == (0, None, True)
+    assert any("left behind" in remark for remark in done.remarks)
+
+
+def test_a_log_whose_end_is_not_written_leaves_nothing_on_the_devices(run: Run) -> None:
+    class Full:
+        def feed(self, data: bytes) -> bytes:
+            return data
+
+        def close(self) -> bytes:
+            raise OSError(28, "No space left on device")
+
+    done, _ = run(FakeClient(), log_filter=Full())
+    assert (done.exit_code, done.left_behind) == (0, False)
+    assert done.remarks[-1] == "the log's end could not be written: No space left on device"
 
 
 def test_f02_removal_already_in_progress_is_waited_for() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.auth import INDEX_NAME
 
 from runner.errors import PrepareError
 from runner.facts import PreparedImage, Runtime
@@ -117,12 +118,39 @@ ROWS = [
 def test_a_tag_is_pulled_and_resolved_to_a_digest(tmp_path: Path) -> None:
     client = ImageClient(answers=[[{"status": "Pulling"}]])
     image = prepare(client, "reg.invalid/team/app:v1", tmp_path)
-    assert (image.ref, image.digest, image.how) == (
+    assert (image.ref, image.digest, image.id, image.how) == (
         "reg.invalid/team/app@sha256:d16e57",
+        "sha256:d16e57",
         "sha256:1d",
         "pulled",
     )
     assert image.python == "python3"
+
+
+@pytest.mark.parametrize(
+    ("ref", "known", "said"),
+    [
+        ("reg.invalid/team/app@sha256:dddd", ["reg.invalid/team/app@sha256:dddd"], "reg.invalid/team/app@sha256:dddd"),
+        ("app:v1@sha256:dddd", ["app@sha256:eeee", "app@sha256:dddd"], "app@sha256:dddd"),
+        ("app:v1", ["reg.invalid/my-app@sha256:eeee", "app@sha256:dddd"], "app@sha256:dddd"),
+        (f"{INDEX_NAME}/library/app:v1", ["reg.invalid/app@sha256:eeee", "app@sha256:dddd"], "app@sha256:dddd"),
+        ("team/app", ["reg.invalid/team/app@sha256:eeee", f"{INDEX_NAME}/team/app@sha256:dddd"], f"{INDEX_NAME}/team/app@sha256:dddd"),
+        ("reg.invalid:5000/app:v1", ["reg.invalid:5000/app@sha256:dddd", "app@sha256:eeee"], "reg.invalid:5000/app@sha256:dddd"),
+        ("my-own-name:v1", ["reg.invalid/app@sha256:dddd"], "reg.invalid/app@sha256:dddd"),
+        ("my-own-name:v1", ["reg.invalid/app@sha256:dddd", "app@sha256:eeee"], "sha256:cccc"),
+        ("my-own-name:v1", ["<none>@sha256:dddd"], "sha256:cccc"),
+        ("my-own-name:v1", [], "sha256:cccc"),
+        ("sha256:cccc", ["app@sha256:dddd"], "sha256:cccc"),
+    ],
+)  # fmt: skip
+def test_the_digest_is_the_registrys_where_one_is_known_for_what_was_asked(
+    tmp_path: Path, ref: str, known: list[str], said: str
+) -> None:
+    client = ImageClient(answers=[api_error(500, "no such host")])
+    client.local[ref] = {"Id": "sha256:cccc", "RepoDigests": known}
+    client.local[said] = client.local[ref]
+    image = prepare(client, ref, tmp_path)
+    assert (image.ref, image.digest, image.id) == (said, said.rpartition("@")[2], "sha256:cccc")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row.get("text", "stream"))[:40])
@@ -179,6 +207,7 @@ def test_a_folder_is_built_once_and_then_found_by_its_content(tmp_path: Path, fo
     assert (first.how, again.how, first.ref) == ("built", "cached", again.ref)
     assert first.ref.startswith("vllm-matrix/cpu:")
     assert (first.digest, first.base, first.python) == ("sha256:b111", "base:1 sha256:ba5e", "/opt/p")
+    assert first.id == first.digest
     assert client.builds[0]["buildargs"]["BASE"] == "base:1"
     assert client.builds[0]["labels"] == {"vllm-matrix.image": "cpu"}
     (folder / "sub" / "file").write_text("y")

@@ -23,7 +23,8 @@ from runner.runtimes.docker_keep import hold
 from runner.runtimes.labels import KEEPS
 from tests.runner.runtimes.fakes import FakeClient, api_error, read_timeout, refused
 
-IMAGE = PreparedImage(ref="vllm-matrix/app:1", digest="sha256:" + "ab" * 32, how="built")
+ID = "sha256:" + "ab" * 32
+IMAGE = PreparedImage(ref="reg.invalid/app@sha256:d16e57", digest="sha256:d16e57", id=ID, how="pulled")
 
 
 class Never:
@@ -46,12 +47,12 @@ def test_an_image_is_kept_by_a_container_that_sleeps_and_is_told_as_ours(
 ) -> None:
     let_go = runtime.keep(IMAGE, {RUN: "r1"})
     assert client.calls == ["create vllm-matrix-r1-keeps-image-abababababab", "start"]
-    assert client.config["Image"] == IMAGE.digest
+    assert client.config["Image"] == ID
     assert (client.config["Cmd"], client.config["HostConfig"]["NetworkMode"]) == (
         ["sleep", "infinity"],
         "none",
     )
-    assert client.config["Labels"] == {RUN: "r1", KEEPS: IMAGE.digest, **this_owner().labels()}
+    assert client.config["Labels"] == {RUN: "r1", KEEPS: ID, **this_owner().labels()}
     assert let_go() == ""
     assert client.calls[2:] == [f"remove {client.id}"]
 
@@ -61,7 +62,7 @@ def test_cells_of_a_kept_image_start_from_its_id(
 ) -> None:
     runtime.keep(IMAGE, {RUN: "r1"})
     runtime.run(make_spec("true", image=IMAGE.ref), Never())
-    assert client.config["Image"] == IMAGE.digest
+    assert client.config["Image"] == ID
     runtime.run(make_spec("true", image="another:1"), Never())
     assert client.config["Image"] == "another:1"
 
@@ -74,7 +75,7 @@ def test_an_image_that_is_gone_already_is_told_from_an_engine_that_is(
     runtime: DockerRuntime, client: FakeClient, error: Exception, fault: Fault
 ) -> None:
     client.always = lambda call: error if call.startswith("create") else None
-    with pytest.raises(PrepareError, match="vllm-matrix/app:1 cannot be kept from being pruned: ") as caught:
+    with pytest.raises(PrepareError, match=r"app@sha256:d16e57 cannot be kept from being pruned: ") as caught:
         runtime.keep(IMAGE, {RUN: "r1"})
     assert caught.value.fault is fault
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -19,19 +21,100 @@ from runner.runtimes import (
     RUN,
     FakeCell,
     FakeRuntime,
+    Owner,
+    describe_host,
+    docker_client,
     find,
     this_owner,
 )
 from runner.runtimes.clean import Kind, clean, find_orphans
 from runner.runtimes.docker_client import Engine, connect
+from runner.runtimes.find_engine import named_engine
+from runner.runtimes.labels import OWNER_HOST, hostname
 from tests.runner.runtimes.fakes import api_error
 
 
-def test_docker_without_an_engine_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+@pytest.fixture
+def nobody_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host whose local socket nobody listens at, and where nothing names an engine."""
+    for name in ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(docker_client, "LOCAL", f"unix://{tmp_path}/none.sock")
+    return tmp_path
+
+
+def test_docker_without_an_engine_says_what_to_do_and_auto_takes_processes(nobody_home: Path) -> None:
     with pytest.raises(UsageError, match=r"no Docker engine answers .*make docker.*--runtime process"):
-        find("docker", root=tmp_path, cache=tmp_path)
-    assert find("auto", root=tmp_path, cache=tmp_path).name == "process"
+        find("docker", root=nobody_home, cache=nobody_home)
+    assert find("auto", root=nobody_home, cache=nobody_home).name == "process"
+
+
+@pytest.mark.parametrize("kind", ["auto", "docker"])
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        (
+            "DOCKER_HOST",
+            "garbage",
+            "port is required: garbage): mend DOCKER_HOST=garbage or unset it, or use",
+        ),
+        (
+            "DOCKER_HOST",
+            "unix:///none.sock",
+            "No such file or directory): mend DOCKER_HOST=unix:///none.sock or",
+        ),
+        (
+            "DOCKER_CONTEXT",
+            "far",
+            "DOCKER_CONTEXT is far, which is not followed here: set DOCKER_HOST to its address",
+        ),
+        ("DOCKER_CERT_PATH", "/none", "mend DOCKER_CERT_PATH or unset it, or use --runtime process"),
+    ],
+)
+def test_an_engine_that_is_named_and_does_not_answer_is_an_error(
+    nobody_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: Literal["auto", "docker"],
+    name: str,
+    value: str,
+    said: str,
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=f"^no Docker engine answers .*{re.escape(said)}"):
+        find(kind, root=nobody_home, cache=nobody_home)
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ('{"currentContext": "far"}', True),
+        ('{"currentContext": "default"}', False),
+        ("{}", False),
+        ("[]", False),
+        ("{", False),
+    ],
+)
+def test_the_docker_commands_current_context_names_an_engine(
+    tmp_path: Path, config: str, named: bool
+) -> None:
+    (tmp_path / ".docker").mkdir()
+    (tmp_path / ".docker" / "config.json").write_text(config)
+    said = named_engine({"HOME": str(tmp_path)})
+    assert said.startswith("the docker command's context is far, which is not followed") is named
+    assert bool(said) is named
+    assert named_engine({"HOME": str(tmp_path), "DOCKER_CONTEXT": "default"}) == ""
+    assert named_engine({"HOME": str(tmp_path), "DOCKER_HOST": "tcp://h:1"}).startswith("mend DOCKER_HOST=")
+
+
+def test_doctor_says_that_a_named_engine_keeps_auto_from_processes(
+    nobody_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = describe_host(nobody_home, nobody_home)[0]
+    assert said.startswith("runtime: local processes, because no Docker engine answers (")
+    monkeypatch.setenv("DOCKER_HOST", "garbage")
+    said = describe_host(nobody_home, nobody_home)[0]
+    assert said.startswith("runtime: none, because no Docker engine answers (")
 
 
 def test_importing_the_room_loads_no_third_party_package() -> None:
@@ -87,24 +170,52 @@ CONTAINERS = [
     labelled("owner-lives"),
     labelled("pid-reused", **{OWNER_START: "1"}),
     labelled("owner-dead", **{OWNER_PID: "4194305"}),
-    labelled("before-reboot", **{BOOT_ID: "another"}),
+    labelled("before-reboot", **{BOOT_ID: "another", OWNER_HOST: hostname()}),
+    labelled("before-reboot-and-before-hosts-were-named", **{BOOT_ID: "another"}),
+    labelled("on-another-host", **{BOOT_ID: "another", OWNER_HOST: f"not-{hostname()}"}),
+    labelled("in-a-container-that-has-a-name", **{OWNER_PID: "4194305", OWNER_HOST: "0a1b2c3d4e5f"}),
     labelled("no-owner", **{OWNER_PID: ""}),
     {"Id": "foreign", "Labels": {"com.example": "x"}},
+]
+ORPHANS = [
+    "pid-reused",
+    "owner-dead",
+    "before-reboot",
+    "before-reboot-and-before-hosts-were-named",
+    "in-a-container-that-has-a-name",
 ]
 
 
 def test_only_what_no_living_runner_owns_is_an_orphan() -> None:
     found = find_orphans(connect=lambda: Engine(Client(listed=CONTAINERS)))
     mine = [orphan for orphan in found if orphan.kind is Kind.CONTAINER]
-    assert [orphan.id for orphan in mine] == ["pid-reused", "owner-dead", "before-reboot"]
+    assert [orphan.id for orphan in mine] == ORPHANS
     assert (mine[0].run, mine[0].cell) == ("r1", "pid-reused")
+
+
+def test_what_this_runner_starts_names_its_host() -> None:
+    marks = this_owner().labels()
+    assert marks[OWNER_HOST] == hostname() == os.uname().nodename != ""
+    read = Owner.read(marks)
+    assert read is not None
+    assert read.host == marks[OWNER_HOST]
 
 
 def test_clean_removes_exactly_the_orphans() -> None:
     client = Client(listed=CONTAINERS)
     done = clean(connect=lambda: Engine(client))
-    assert client.removed == ["pid-reused", "owner-dead", "before-reboot"]
-    assert [orphan.problem for orphan in done if orphan.kind is Kind.CONTAINER] == [""] * 3
+    assert client.removed == ORPHANS
+    assert [orphan.problem for orphan in done if orphan.kind is Kind.CONTAINER] == [""] * len(ORPHANS)
+
+
+def test_clean_removes_what_this_runner_could_not_remove_before_and_no_other_of_its_own() -> None:
+    mine = [labelled(name, **this_owner().labels()) for name in ("own-left", "own-runs")]
+    client = Client(listed=[*mine, labelled("on-another-host", **{BOOT_ID: "another", OWNER_HOST: "far"})])
+    done = clean(
+        connect=lambda: Engine(client), unremoved=frozenset({"own-left", "on-another-host", "gone-by-now"})
+    )
+    assert client.removed == ["own-left"]
+    assert [each.id for each in done if each.kind is Kind.CONTAINER] == ["own-left"]
 
 
 def test_images_go_only_when_asked_and_one_in_use_is_named() -> None:

@@ -162,6 +162,14 @@ def processes(folder: Path, own: str, others: dict[str, str]) -> Path:
     return folder
 
 
+def test_an_owner_that_cannot_be_looked_at_is_not_taken_for_dead(tmp_path: Path) -> None:
+    proc = processes(tmp_path, "16", {"7": "16", "8": "16"})
+    (
+        proc / "7/stat"
+    ).mkdir()  # for root, whom no permission keeps from reading, an error that is no "gone" either
+    assert [Owner(pid, "1", "this-boot", "16").alive(proc) for pid in (7, 8, 9)] == [True, False, False]
+
+
 def test_the_hosts_own_namespace_sees_whether_another_has_died(tmp_path: Path) -> None:
     owner = Owner(1, "1", "this-boot", "17")
     inside = processes(tmp_path / "inside", "16", {"1": "16"})

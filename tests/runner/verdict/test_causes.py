@@ -56,6 +56,33 @@ KNOWN = [
         "ValueError: Available memory on node 0 (16.7/19.96 GiB) on kv cache allocation is less than requested memory for kv",
     ),
     ("memory_settings", "OSError: [Errno 28] No space left on device: '/psm_1a2b'"),
+    (
+        "unsupported_host",
+        "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device",
+    ),
+    ("unsupported_host", "RuntimeError: HIP error: invalid device function"),
+    (
+        "unsupported_host",
+        "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0.",
+    ),
+    ("device", "RuntimeError: The NVIDIA driver on your system is too old (found version 11040)."),
+    (
+        "device",
+        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU",
+    ),
+    (
+        "device",
+        "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver",
+    ),
+    ("device", "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory"),
+    ("device", "PermissionError: [Errno 13] Permission denied: '/dev/kfd'"),
+    ("image", "ImportError: libamdhip64.so.6: cannot open shared object file: No such file or directory"),
+    ("image", "AssertionError: Torch not compiled with CUDA enabled"),
+    (
+        "hub",
+        "requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: https://huggingface.co/x",
+    ),
+    ("model_files", "OSError: You are trying to access a gated repo."),
     ("disk", "OSError: [Errno 28] No space left on device"),
     (
         "port_clash",
@@ -153,3 +180,15 @@ def test_words_without_a_traceback_are_classified(kind: str, line: str, rank: in
 def test_every_kind_of_the_table_has_a_meaning_and_every_row_a_source() -> None:
     assert {row.kind for row in CAUSE_ROWS} | {"exception"} == set(MEANINGS)
     assert all(row.source for row in CAUSE_ROWS)
+
+
+def test_what_nccl_could_not_do_is_explained_by_what_it_says_next() -> None:
+    """NCCL's exception says "system error", its last line which: the shm limit of the matrix file."""
+    told = "Error while creating shared memory segment /dev/shm/nccl-a1 (size 33), error: No space left on device (28)"
+    error = "torch.distributed.DistBackendError: NCCL error in: /a/NCCLUtils.cpp:94, unhandled system error (run with x)"
+    found = find_cause(error_log("Worker_TP1", 7, TRACE, FRAME, error, "Last error:", told))
+    assert found is not None
+    assert (found.kind, found.rank, found.line) == ("memory_settings", 1, told)
+    alone = find_cause(error_log("Worker_TP1", 7, TRACE, FRAME, error))
+    assert alone is not None
+    assert (judged(alone).outcome, alone.rank) == (Outcome.CRASHED, 1)

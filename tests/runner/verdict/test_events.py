@@ -69,7 +69,7 @@ WHOLE = lines(
         "reference": "f32",
     },
     {"event": "heartbeat", "cpu_seconds": 3.0, "phase": "none"},
-    {"event": "shutdown", "seconds": 5.0, "children_left": 0},
+    {"event": "shutdown", "seconds": 5.0, "children_left": 0, "left": ["shared memory a of 4 bytes", 7]},
     {"event": "end"},
 )
 
@@ -101,6 +101,7 @@ def test_whole_evidence() -> None:
         max_abs_logprob_diff=0.001,
         logprob_bound=0.002,
         children_left=0,
+        memory_left=("shared memory a of 4 bytes",),
         first_event_at=100.0,
         last_event_at=112.0,
         bad_lines=0,
@@ -163,7 +164,9 @@ def test_a_cut_last_line_is_counted_and_the_rest_kept() -> None:
     ],
 )
 def test_a_bad_line_is_counted_and_never_repaired(bad: str) -> None:
-    assert read_evidence([bad, *WHOLE]) == Evidence(**{**_fields(read_evidence(WHOLE)), "bad_lines": 1})
+    assert read_evidence([WHOLE[0], bad, *WHOLE[1:]]) == Evidence(
+        **{**_fields(read_evidence(WHOLE)), "bad_lines": 1}
+    )
 
 
 def _fields(evidence: Evidence) -> dict[str, Any]:
@@ -242,6 +245,7 @@ FIELDS = [
     "max_abs_diff",
     "bound",
     "children_left",
+    "left",
     "nodeid",
     "when",
     "outcome",

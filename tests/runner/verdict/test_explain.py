@@ -132,7 +132,10 @@ def test_given_evidence_must_prove_something() -> None:
     assert explain(good, "", None, 0, [])["outcome"] == "unproven"
     engine = {"event": "engine", "name": "vllm", "version": "0.32.0", "tp": 1}
     rank = {"event": "rank", "rank": 0, "world_size": 1, "layers": []}
-    assert explain(good, "", None, 0, [json.dumps(engine), json.dumps(rank)])["outcome"] == "passed"
+    lines = [json.dumps(event) for event in ({"event": "start"}, engine, rank, {"event": "end"})]
+    assert explain(good, "", None, 0, lines)["outcome"] == "passed"
+    for part in (lines[1:], lines[:-1], lines[::-1], [*lines, *lines[1:]], [*lines[:-1], lines[-1][:5]]):
+        assert explain(good, "", None, 0, part)["outcome"] == "unproven"
 
 
 def test_flaky_and_expected_failures_keep_the_counts_adding_up() -> None:

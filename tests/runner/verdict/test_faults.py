@@ -83,6 +83,31 @@ def test_faults_of_daemon_and_network(text: str, fault: Fault, retry: Retry) -> 
     assert (found.fault, found.retry, found.culprit) == (fault, retry, Culprit.HOST)
 
 
+NODE = 'error gathering device information while adding custom device "/dev/{}": no such file or directory'
+
+
+@pytest.mark.parametrize(
+    ("text", "lasts", "closes", "here"),
+    [
+        ("RuntimeError: No HIP GPUs are available", True, False, True),
+        ("RuntimeError: No CUDA GPUs are available", True, False, True),
+        (NODE.format("nvidia0"), True, False, True),
+        (NODE.format("kfd"), True, True, False),
+        ("unresolvable CDI devices nvidia.com/gpu=7", True, False, True),
+        ('could not select device driver "cdi" with capabilities: []', True, True, False),
+        ("nvidia-container-cli: initialization error", True, True, False),
+        ("Failed to initialize NVML: Unknown Error", False, False, True),
+        ("cannot set both Count and DeviceIDs on device request", False, False, False),
+        ("no space left on device", False, True, False),
+        ("TLS handshake timeout", False, False, True),
+    ],
+)
+def test_f05_what_a_fault_means_for_the_next_try(text: str, lasts: bool, closes: bool, here: bool) -> None:
+    found = classify_message(text)
+    assert found is not None
+    assert (found.lasts, found.closes_host, found.retry_here) == (lasts, closes, here)
+
+
 def test_an_unknown_text_is_not_guessed() -> None:
     assert classify_message("something new happened") is None
     assert classify_message("") is None

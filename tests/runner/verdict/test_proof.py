@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runner.model import Fault, Outcome, Stop
+from runner.model import Culprit, Fault, Outcome, Stop
 from runner.verdict import judge
 from tests.runner.verdict.factory import AXES, EVIDENCE, EXPECT, RANKS, facts, failing
 
@@ -41,6 +41,9 @@ SPOILERS: dict[str, Any] = {
     "numbers out of bound": lambda f: replace(
         f, evidence=replace(f.evidence, max_abs_logprob_diff=0.5, logprob_bound=0.01)
     ),
+    "two engines": lambda f: replace(f, evidence=replace(f.evidence, conflicts=("2 engines: tp 1 and 2",))),
+    "other tokens, and no number": lambda f: replace(f, evidence=replace(f.evidence, tokens_equal=False)),
+    "no answer compared with the reference": lambda f: replace(f, compared=True),
     "numbers that are none": lambda f: replace(
         f, evidence=replace(f.evidence, max_abs_logprob_diff=float("nan"), logprob_bound=0.01)
     ),
@@ -62,6 +65,10 @@ def test_one_missing_condition_is_enough_not_to_pass(spoiler: Any) -> None:
         ("0.32.0+cpu", "0.32.0+cpu"),
         ("5df63a720", "0.32.1.dev4+g5df63a720.cpu"),
         ("5df63a72051b6f8e0d1c2a3b4c5d6e7f8a9b0c1d", "0.32.1.dev4+g5df63a720"),
+        ("v0.32.0", "v0.32.0"),
+        ("5df63a720", "0.32.0+cpu.g5df63a720"),
+        ("0.32.0+cpu", "0.32.0+cpu.g5df63a720"),
+        ("0.32.0", "0.32.0+cpu.g5df63a720"),
     ],
 )
 def test_the_candidate_is_named_by_version_or_commit(wanted: str, version: str) -> None:
@@ -75,8 +82,49 @@ def test_the_candidate_is_named_by_version_or_commit(wanted: str, version: str) 
         ("0.32.0+cuda", "0.32.0+cpu"),
         ("5df63a720", "0.32.0+g1111111"),
         ("0.32.0", "0.32.0rc1"),
+        ("0.32.0+cuda", "0.32.0+cpu.g5df63a720"),
+        ("5df63a7", "0.32.0+cpu"),
+        ("5df63a7", "5df63a7"[:6]),
     ],
 )
 def test_another_version_is_not_the_candidate(wanted: str, version: str) -> None:
     found = judge(facts(expect_engine=wanted, evidence=replace(EVIDENCE, engine_version=version)))
     assert found.outcome is Outcome.UNPROVEN
+
+
+COMPARED = replace(EVIDENCE, tokens_equal=True, max_abs_logprob_diff=0.1, logprob_bound=0.5)
+
+
+@pytest.mark.parametrize("equal", [True, False, None], ids=["equal tokens", "a near tie turned", "not said"])
+def test_a_model_with_a_reference_passes_by_its_numbers(equal: bool | None) -> None:
+    assert judge(facts(compared=True, evidence=replace(COMPARED, tokens_equal=equal))).green
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        (
+            {"tokens_equal": None, "max_abs_logprob_diff": None, "logprob_bound": None},
+            "no test compared the engine's answers with the model's reference",
+        ),
+        (
+            {"max_abs_logprob_diff": None},
+            "the evidence compares answers without a difference and its bound",
+        ),
+        ({"logprob_bound": None}, "the evidence compares answers without a difference and its bound"),
+        (
+            {"tokens_equal": False, "max_abs_logprob_diff": None},
+            "the tokens are not the reference's, and the evidence does not say by how much",
+        ),
+        ({"ended": False}, "the evidence is cut off: it has no last event"),
+    ],
+)
+def test_a_model_with_a_reference_is_unproven_without_a_whole_comparison(
+    change: dict[str, Any], cause: str
+) -> None:
+    found = judge(facts(compared=True, evidence=replace(COMPARED, **change)))
+    assert (found.outcome, found.culprit, found.cause) == (Outcome.UNPROVEN, Culprit.TEST, cause)
+
+
+def test_a_model_without_a_reference_needs_no_comparison() -> None:
+    assert judge(facts(evidence=EVIDENCE)).green

@@ -12,6 +12,7 @@ from runner import runs
 from runner.facts import HandOver
 from runner.hosts import assign, lease
 from runner.interrupt import CancelToken
+from runner.pipeline import host
 from runner.records import Run
 from runner.runtimes import clean, docker_cell
 
@@ -33,6 +34,8 @@ def removes_what_is_not_its_own() -> None:
 
 def leaves_orphans() -> None:
     put(clean, "_abandoned", lambda _owner, _proc: False)
+    # And takes no care of what is left: otherwise the next runner waits for the cores of the containers that it left.
+    put(host.Look, "why_kept", lambda _self, _owner: "")
 
 
 def keeps_leases() -> None:
