@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs on a GPU host what docs/cuda.md reports, with one command. README.md beside this file says what the host needs.
 #
-#   run.sh [STEP...]     steps: prepare timings matrix rules mamba methods devices flake; all of them if none is named
+#   run.sh [STEP...]     steps: prepare mamba timings matrix methods starts devices rules imports flake; all if none is named
 #                        (devices: second_runner killed_runner leak)
 #
 # Variables: PYTHON (an interpreter with torch; default /opt/torch/.venv/bin/python3), REPORTS (where run folders go),
@@ -36,7 +36,10 @@ rules() { # the rule's word first; then the engine's own, for the cell that the 
   runner run "$here/matrix-rules.yaml" --no-rules -k "prefix_caching=with" --out "$reports/rules-engine"
 }
 
-mamba() { runner run "$here/matrix-mamba.yaml" --out "$reports/mamba"; } # a crash is an answer here, and red
+mamba() { # a crash is an answer here, and red; then the one operation that crashes, by itself
+  runner run "$here/matrix-mamba.yaml" --out "$reports/mamba"
+  PYTHONPATH=/opt/gpu-host/site:/opt/gpu-host/vllm "$python" "$here/mamba/norm.py" | tee "$reports/norm.txt"
+}
 
 methods() { # three parts at once: while one makes its models, the cells of another have the devices
   local part pids=()
@@ -47,6 +50,22 @@ methods() { # three parts at once: while one makes its models, the cells of anot
   for part in "${pids[@]}"; do while kill -0 "$part" 2>/dev/null; do wait "$part"; done; done
   trap - INT TERM
   cat "$reports"/methods-[123].txt
+}
+
+starts() { # float16, compiled, a shared expert; then the compiled ones again, with the compile caches that the first left
+  runner run "$here/matrix-starts.yaml" --jobs 2 --out "$reports/starts"
+  runner run "$here/matrix-starts.yaml" -k "start=compiled" --out "$reports/starts-again"
+}
+
+imports() { # what importing vLLM takes with byte code and without any, each twice: the first also reads the files from disk
+  local way prefix
+  for way in with without with without; do
+    [ $way = with ] && prefix= || prefix=$(mktemp -d)
+    PYTHONPATH=/opt/gpu-host/site:/opt/gpu-host/vllm PYTHONPYCACHEPREFIX=$prefix PYTHONDONTWRITEBYTECODE=1 "$python" -c "
+import time; began = time.monotonic()
+from vllm import LLM
+print('from vllm import LLM,', '$way', 'byte code:', round(time.monotonic() - began, 1), 's')" 2>/dev/null
+  done | tee "$reports/imports.txt"
 }
 
 second_runner() { # two runners at once: each gets a device of its own, or, where there is one, waits for its turn
@@ -97,7 +116,7 @@ flake() { # the two forms of upstream's Quark int8 test; LIMIT seconds for each 
   many --form engine --processes "$at" --times $(((50 + at - 1) / at)) --at-once "$at"
 }
 
-[ $# -gt 0 ] || set -- prepare timings matrix rules mamba methods second_runner killed_runner leak flake
+[ $# -gt 0 ] || set -- prepare mamba timings matrix methods starts devices rules imports flake
 for name; do
   [ "$name" != devices ] || { for each in second_runner killed_runner leak; do step $each $each; done; continue; }
   step "$name" "$name"
