@@ -85,11 +85,11 @@ class PrepareError(RunnerError):
     """An image, model or probe could not be made ready. ``fault`` decides the verdict of the cells that need it.
 
     ``culprit`` says more where it is known: the configuration asks for what is not there or not allowed.
-    ``left_behind``: what was started could not be removed and may still hold its devices.
+    ``left_behind``: the handle of what was started, could not be removed and may still hold its devices.
     """
 
     def __init__(
-        self, message: str, fault: Fault, *, culprit: Culprit | None = None, left_behind: bool = False
+        self, message: str, fault: Fault, *, culprit: Culprit | None = None, left_behind: str = ""
     ) -> None:
         super().__init__(message)
         self.fault = fault

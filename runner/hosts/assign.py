@@ -46,10 +46,10 @@ class Held:
     given: Given | None = None
     device_ids: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    _leases: Leases
     _lease: Lease
     _before: Mapping[str, Reading] = field(default_factory=dict)
     _read: Health = read_health
-    _unremoved: set[str] = field(default_factory=set)
 
     def after(self) -> tuple[str, ...]:
         """Look at the devices again, once the cell is gone, and charge it with what it left there."""
@@ -62,8 +62,7 @@ class Held:
 
     def abandon(self, handle: str) -> None:
         """Keep the devices out of use until a clean-up has removed the cell, which may still hold them."""
-        self._lease.abandon()
-        self._unremoved.add(handle)
+        self._leases.abandon(self._lease, handle)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,7 +117,7 @@ class Assigner:
         while not healthy:
             with self._wait(self._request(entry), platform, entry.cell.id, limit_s, avoid) as lease:
                 if self.cancelled():
-                    yield Held(hand_over=HandOver(how="none"), _lease=lease)
+                    yield Held(hand_over=HandOver(how="none"), _leases=self.leases, _lease=lease)
                     return
                 before, remarks, healthy = self._look(lease.devices)
                 if not healthy:
@@ -140,10 +139,10 @@ class Assigner:
             device_ids=tuple(device.id for device in lease.devices)
             or tuple(f"core {core}" for core in lease.cores),
             remarks=remarks,
+            _leases=self.leases,
             _lease=lease,
             _before=before,
             _read=self.health,
-            _unremoved=self.leases.unremoved,
         )
 
     @contextlib.contextmanager
@@ -158,7 +157,7 @@ class Assigner:
                 yield self._hand_over(platform, lease, 1)
             except PrepareError as error:
                 if error.left_behind:
-                    lease.abandon()
+                    self.leases.abandon(lease, error.left_behind)
                 raise
 
     def blame(

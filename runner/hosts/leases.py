@@ -58,8 +58,7 @@ class Leases:
             namespace=means.namespace,
         )
         self._said: set[str] = set()
-        self.unremoved: set[str] = set()
-        """Handles of cells of this runner that could not be removed: a clean-up tries again."""
+        self._unremoved: set[str] = set()
 
     def try_acquire(self, request: Request, *, cell: str = "", ticket: Ticket | None = None) -> Lease | None:
         """All that is asked for, or None at once, with nothing held. Raises :class:`LeaseError`.
@@ -86,6 +85,16 @@ class Leases:
                 msg = f"{self.folder}: the gate stays locked: a stopped runner holds it (`doctor` names it)"
                 raise LeaseError(msg)
             return Ticket.draw(self.folder, wanted)
+
+    def abandon(self, lease: Lease, handle: str) -> None:
+        """Let a lease go but keep its record: what the handle names could not be removed and may still hold devices."""
+        lease.abandon()
+        self._unremoved.add(handle)
+
+    @property
+    def unremoved(self) -> frozenset[str]:
+        """Handles of what this runner started and could not remove: a clean-up tries again, then frees the devices."""
+        return frozenset(self._unremoved)
 
     def holders(self) -> tuple[Holder, ...]:
         """All that is leased or left behind. Leases of an earlier boot are void and not named."""

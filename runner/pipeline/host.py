@@ -28,7 +28,7 @@ def sweep(leases: hosts.Leases, note: Callable[[str], None], *, images: bool = F
     # Both before the look for leftovers, which does not see what an owner that dies now leaves.
     dead = leases.orphans()
     alive = frozenset(each.owner for each in dead if each.owner and _alive(each.owner))
-    left = runtimes.sweep(images=images, unremoved=frozenset(leases.unremoved))
+    left = runtimes.sweep(images=images, unremoved=leases.unremoved)
     for line in left.own:
         note(f"removed what a cell of this run left: {line}")
     for line in left.removed:

@@ -67,7 +67,7 @@ def run_job(runtime: Runtime, image: PreparedImage, job: Job) -> CellExit:
     ended = runtime.run(spec, JobLimit(job.total_s))
     if ended.left_behind and job.hand_over != HandOver():
         msg = f"{job.name} may still hold its devices: {'; '.join(ended.remarks)}"
-        raise PrepareError(msg, ended.fault or Fault.DAEMON, left_behind=True)
+        raise PrepareError(msg, ended.fault or Fault.DAEMON, left_behind=ended.handle)
     if ended.fault is not None:
         msg = f"{job.name}: {ended.message}"
         raise PrepareError(msg, ended.fault)

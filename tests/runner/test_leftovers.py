@@ -15,8 +15,8 @@ from socketserver import UnixStreamServer
 import pytest
 
 from runner import runtimes
-from runner.facts import HandOver, PreparedImage
-from runner.hosts import Held, LeaseOwner, Leases, Means, Request
+from runner.facts import PreparedImage
+from runner.hosts import LeaseOwner, Leases, Means, Request
 from runner.pipeline.host import Look, leases_of, sweep
 from runner.runtimes.docker_client import connect
 from runner.runtimes.labels import MARK, new_mark
@@ -192,7 +192,7 @@ def test_a_cell_that_could_not_be_removed_goes_with_a_later_look_of_its_own_livi
         try:
             for each in (ended, runs):
                 engine.start(each)
-            Held(hand_over=HandOver(how="none"), _lease=lease, _unremoved=leases.unremoved).abandon(ended)
+            leases.abandon(lease, ended)
             sweep(leases, said.append)
             left = {each["Id"] for each in engine.containers(runtimes.RUN)}
             assert ended not in left

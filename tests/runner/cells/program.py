@@ -15,7 +15,7 @@ from runner import runs
 from runner.records import Run
 
 PROJECT = Path(__file__).resolve().parents[3]
-WAIT_S = 100.0
+WAIT_S = 240.0
 
 
 @dataclass
@@ -59,11 +59,16 @@ class Program:
         return runs.load(self.run_folder)
 
     def until(self, ready: Callable[[], bool]) -> None:
-        """Wait until something holds; fail with the output where it does not come."""
+        """Wait until something holds; where it does not come, end the program and fail with its output."""
         deadline = time.monotonic() + WAIT_S
         while not ready():
             assert self.process.poll() is None, self.output
-            assert time.monotonic() < deadline, self.output
+            if time.monotonic() > deadline:
+                self.signal_group(
+                    signal.SIGTERM
+                )  # else it holds the lock of an image for the tests that follow
+                self.process.wait(WAIT_S)
+                raise AssertionError(self.output)
             time.sleep(0.05)
 
     def signal_group(self, number: signal.Signals) -> None:

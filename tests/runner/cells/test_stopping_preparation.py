@@ -122,6 +122,7 @@ def test_e05_a_signal_ends_pip(venv: Program) -> None:
 
 
 @pytest.mark.docker
+@pytest.mark.timeout(600)
 def test_e05_a_signal_ends_an_image_build(
     tmp_path: Path, docker_runtime: object, cheap_image: object
 ) -> None:

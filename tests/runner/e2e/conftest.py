@@ -58,10 +58,12 @@ class Program:
             *options,
         ]
         env = {**os.environ, "PYTHONPATH": str(PROJECT)}
+        before = set(out.glob("*/plan.json"))
         ended = subprocess.run(argv, cwd=self.folder, env=env, capture_output=True, text=True, check=False)
-        found = sorted(path.parent for path in out.glob("*/plan.json"))
-        assert found, ended.stdout + ended.stderr
-        return Ended(runs.load(found[-1]), found[-1], ended.returncode, ended.stdout + ended.stderr)
+        # Not by name: names of runs that began within one second are in no order.
+        added = [path.parent for path in set(out.glob("*/plan.json")) - before]
+        assert len(added) == 1, ended.stdout + ended.stderr
+        return Ended(runs.load(added[0]), added[0], ended.returncode, ended.stdout + ended.stderr)
 
 
 @pytest.fixture(scope="module")

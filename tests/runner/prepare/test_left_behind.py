@@ -40,6 +40,7 @@ def test_the_core_of_such_a_probe_is_not_leased_again(tmp_path: Path) -> None:
     with pytest.raises(PrepareError, match="container f00d is left behind"), gives.probe("cpu") as handed:
         run_job(FakeRuntime({"*": LEFT}), IMAGE, job(tmp_path, handed))
     assert len(leases.orphans()) == 1
+    assert leases.unremoved == {"fake-1"}, "its own waiting runner tries again to remove it"
 
 
 def test_a_job_without_devices_counts_although_its_container_stays(tmp_path: Path) -> None:
